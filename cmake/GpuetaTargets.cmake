@@ -1,0 +1,60 @@
+# The three kinds of targets this project has.
+
+# Options every target of ours is compiled with.
+add_library(gpueta_options INTERFACE)
+target_compile_options(gpueta_options INTERFACE -Wall -Wextra -Wshadow -Wno-missing-field-initializers
+                                                $<$<BOOL:${GPUETA_WERROR}>:-Werror>)
+target_include_directories(gpueta_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(gpueta_options INTERFACE GPUETA_VERSION="${PROJECT_VERSION}")
+if(GPUETA_SANITIZE)
+  add_compile_options(-fsanitize=${GPUETA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${GPUETA_SANITIZE})
+endif()
+
+# gpueta_library(NAME SOURCES a.cc... HEADERS a.h... DEPS lib...)
+# A static library; each of its headers is also compiled alone by the target
+# all_verify_interface_header_sets.
+function(gpueta_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;HEADERS;DEPS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES})
+    set(scope PUBLIC)
+  else()
+    add_library(${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_sources(${name} PUBLIC FILE_SET headers TYPE HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
+  set_target_properties(${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  target_link_libraries(${name} ${scope} gpueta_options ${ARG_DEPS})
+endfunction()
+
+# gpueta_executable(NAME SOURCES a.cc... DEPS lib...)
+function(gpueta_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE gpueta_options ${ARG_DEPS})
+endfunction()
+
+# gpueta_test(NAME SOURCES a_test.cc... DEPS lib... [LABEL unit] [TIMEOUT s])
+# One binary and one ctest entry; the label says which kind of test it is.
+function(gpueta_test name)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
+  if(NOT GPUETA_TESTS)
+    return()
+  endif()
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE gpueta_options ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${GPUETA_TEST_ENVIRONMENT}")
+endfunction()
+
+# What the sanitizers need to know when tests run.
+set(GPUETA_TEST_ENVIRONMENT "ASAN_OPTIONS=detect_leaks=1" "UBSAN_OPTIONS=print_stacktrace=1"
+    "TSAN_OPTIONS=ignore_noninstrumented_modules=1 suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp")

@@ -1,0 +1,41 @@
+// The GPUs gpueta knows by their data sheets.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/spec.h"
+
+namespace gpueta {
+
+struct CatalogueEntry {
+  DeviceSpec spec;
+  std::vector<std::string> aliases;  // other slugs for the same card
+};
+
+// Immutable; safe to use from any thread.
+class Catalogue {
+ public:
+  // The 338 GPUs of gpu_specs.csv, compiled in.
+  static const Catalogue& BuiltIn();
+
+  // The CSV of gpu_specs.csv. INVALID_ARGUMENT naming line and column.
+  static absl::StatusOr<Catalogue> Parse(std::string_view csv);
+
+  const std::vector<CatalogueEntry>& entries() const { return entries_; }
+  // By slug or alias; nullptr if unknown.
+  const CatalogueEntry* Find(std::string_view slug_or_alias) const;
+  // The slug behind an alias; the argument itself if it is no alias.
+  std::string CanonicalSlug(std::string_view slug_or_alias) const;
+  // NOT_FOUND naming the most similar slugs.
+  absl::StatusOr<DeviceSpec> Get(std::string_view slug_or_alias) const;
+
+ private:
+  std::vector<CatalogueEntry> entries_;
+  std::map<std::string, std::size_t, std::less<>> index_;
+};
+
+}  // namespace gpueta

@@ -1,0 +1,36 @@
+// Fits a profile to measurements.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/spec.h"
+#include "core/measurements/measurements.h"
+#include "core/profile/profile.h"
+
+namespace gpueta {
+
+struct FitOptions {
+  std::uint64_t seed = 0;
+  // Called as work proceeds with the share done and what is being fitted.
+  std::function<void(double share, std::string_view what)> progress;
+};
+
+// One table for each key among the rows. Rows must all be of the device (the
+// caller checks aliases). Deterministic for equal rows and seed.
+// INVALID_ARGUMENT when there is no row at all.
+absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measurement> rows,
+                                   const FitOptions& options = {});
+
+// One pooled profile over several devices (`transfer` set): parameters that
+// are relative to peak, bandwidth and cache, so that they hold for devices
+// that were not measured. `spec_of` gives the spec of each row's device.
+absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
+                                           const std::function<absl::StatusOr<DeviceSpec>(const std::string&)>& spec_of,
+                                           const FitOptions& options = {});
+
+}  // namespace gpueta

@@ -1,0 +1,74 @@
+// A graph of kernels whose dims may depend on symbols.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/graph/sym_int.h"
+#include "core/ops/kernel.h"
+
+namespace gpueta {
+
+// How the cost of a node is known.
+enum class Costing : std::uint8_t {
+  kKernel,   // a kernel kind of its own
+  kTraffic,  // by memory traffic: an operator gpueta does not model
+  kFree,     // a view: no kernel runs
+};
+
+struct GraphNode {
+  Kernel kernel;  // symbolic dims are 1 here
+  struct SymbolicDim {
+    int dim;  // position in DimNamesOf(kernel.op())
+    SymInt value;
+  };
+  std::vector<SymbolicDim> symbolic_dims;
+  std::vector<int> inputs;  // nodes whose output this one needs; all smaller than its own index
+  std::string source_op;    // operator type in the model's source, e.g. "MatMul"
+  Costing costing = Costing::kKernel;
+  std::int64_t parameters = 0;  // elements of floating-point parameters it reads
+};
+
+struct Graph {
+  std::string display_name;
+  struct Symbol {
+    std::string name;
+    std::int64_t default_value = 0;  // 0: must be bound
+  };
+  std::vector<Symbol> symbols;
+  std::vector<GraphNode> nodes;  // in a topological order
+  std::int64_t parameters = 0;   // elements of floating-point initialisers
+  std::int64_t parameter_bytes = 0;
+  std::map<std::string, std::int64_t> source_op_counts;
+  std::vector<std::string> warnings;
+  std::vector<std::string> inputs;  // e.g. "input: fp32[batch,3,224,224]"
+};
+
+// INVALID_ARGUMENT naming the node for an edge that points forward (a cycle),
+// a bad dim position or a symbol the graph does not declare.
+absl::Status Validate(const Graph& graph);
+
+// The kernel of every node with symbols replaced, in the order of the nodes.
+// FAILED_PRECONDITION naming a symbol without value; INVALID_ARGUMENT naming
+// the node for a dim out of range or a value for an undeclared symbol.
+// Free nodes are included; their kernels are not validated.
+absl::StatusOr<std::vector<Kernel>> Bind(const Graph& graph, const SymbolValues& values);
+
+// Sums over the bound kernels that run (free nodes excluded).
+struct GraphCounts {
+  std::int64_t macs = 0;
+  std::int64_t flops = 0;  // 2·macs: convolutions and matrix products only
+  std::int64_t bytes = 0;
+  std::map<std::string, std::int64_t> kernels;  // by kernel kind
+};
+absl::StatusOr<GraphCounts> CountsOf(const Graph& graph, const SymbolValues& values);
+
+// Content hash, 16 hex digits: equal for equal graphs, whatever the display
+// name.
+std::string HashOf(const Graph& graph);
+
+}  // namespace gpueta

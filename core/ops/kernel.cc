@@ -1,0 +1,215 @@
+#include "core/ops/kernel.h"
+
+#include <type_traits>
+
+#include "core/base/errors.h"
+
+namespace gpueta {
+namespace {
+
+template <class W>
+constexpr const auto& DimsOf() {
+  if constexpr (std::is_same_v<W, Gemm>)
+    return kGemmDims;
+  else if constexpr (std::is_same_v<W, Conv2d>)
+    return kConv2dDims;
+  else if constexpr (std::is_same_v<W, Attention>)
+    return kAttentionDims;
+  else if constexpr (std::is_same_v<W, Moe>)
+    return kMoeDims;
+  else if constexpr (std::is_same_v<W, Vector>)
+    return kVectorDims;
+  else if constexpr (std::is_same_v<W, Collective>)
+    return kCollectiveDims;
+  else
+    return kCustomDims;
+}
+
+template <class W>
+DimNames NamesOf() {
+  DimNames names;
+  for (const auto& dim : DimsOf<W>()) names.names[names.size++] = dim.name;
+  return names;
+}
+
+template <class... Args>
+absl::Status DimError(Op op, std::string_view dim, fmt::format_string<Args...> problem, Args&&... args) {
+  return FieldError(fmt::format("{}.{}", Name(op), dim), fmt::format(problem, std::forward<Args>(args)...));
+}
+
+// Checks that go past the range of one dim.
+absl::Status CheckConsistency(const Gemm&) { return absl::OkStatus(); }
+
+absl::Status CheckConsistency(const Conv2d& c) {
+  if (c.in_channels % c.groups != 0)
+    return DimError(Op::kConv2d, "groups", "{} does not divide in_channels {}", c.groups, c.in_channels);
+  if (c.out_channels % c.groups != 0)
+    return DimError(Op::kConv2d, "groups", "{} does not divide out_channels {}", c.groups, c.out_channels);
+  if (OutHeight(c) < 1) return DimError(Op::kConv2d, "kernel_h", "the kernel is larger than the padded input");
+  if (OutWidth(c) < 1) return DimError(Op::kConv2d, "kernel_w", "the kernel is larger than the padded input");
+  return absl::OkStatus();
+}
+
+absl::Status CheckConsistency(const Attention& a) {
+  if (a.heads % a.kv_heads != 0)
+    return DimError(Op::kAttention, "kv_heads", "{} does not divide heads {}", a.kv_heads, a.heads);
+  if (a.causal > 1) return DimError(Op::kAttention, "causal", "must be 0 or 1");
+  if (a.causal == 1 && a.query_len > a.kv_len) {
+    return DimError(Op::kAttention, "query_len", "{} exceeds kv_len {} under a causal mask", a.query_len, a.kv_len);
+  }
+  if (a.phase == Attention::Phase::kDecode && a.query_len != 1)
+    return DimError(Op::kAttention, "query_len", "must be 1 in phase decode");
+  return absl::OkStatus();
+}
+
+absl::Status CheckConsistency(const Moe& m) {
+  if (m.top_k > m.num_experts) return DimError(Op::kMoe, "top_k", "{} exceeds num_experts {}", m.top_k, m.num_experts);
+  if (m.num_experts % m.ep != 0)
+    return DimError(Op::kMoe, "ep", "{} does not divide num_experts {}", m.ep, m.num_experts);
+  if (m.inter_size % m.tp != 0) return DimError(Op::kMoe, "tp", "{} does not divide inter_size {}", m.tp, m.inter_size);
+  return absl::OkStatus();
+}
+
+absl::Status CheckConsistency(const Vector& v) {
+  return v.op.empty() ? DimError(Op::kVector, "op", "is empty; give the operator's name, e.g. add") : absl::OkStatus();
+}
+
+absl::Status CheckConsistency(const Collective& c) {
+  return c.op.empty() ? DimError(Op::kCollective, "op", "is empty; give the collective's name, e.g. all_reduce")
+                      : absl::OkStatus();
+}
+
+absl::Status CheckConsistency(const Custom& c) {
+  if (c.op.empty()) return DimError(Op::kCustom, "op", "is empty; give the kernel's name");
+  if (c.flops == 0 && c.bytes == 0)
+    return DimError(Op::kCustom, "bytes", "flops and bytes are both 0; declare at least one");
+  return absl::OkStatus();
+}
+
+// FNV-1a, 64 bits; folded to 32 at the end.
+class Hasher {
+ public:
+  void Add(std::int64_t value) {
+    for (int shift = 0; shift < 64; shift += 8) AddByte(static_cast<std::uint8_t>(value >> shift));
+  }
+  void Add(std::string_view text) {
+    for (char c : text) AddByte(static_cast<std::uint8_t>(c));
+    AddByte(0);
+  }
+  std::uint32_t Fold() const { return static_cast<std::uint32_t>(state_ ^ (state_ >> 32)); }
+
+ private:
+  void AddByte(std::uint8_t byte) { state_ = (state_ ^ byte) * 0x100000001b3ULL; }
+  std::uint64_t state_ = 0xcbf29ce484222325ULL;
+};
+
+}  // namespace
+
+std::string_view Name(Op op) {
+  switch (op) {
+    case Op::kGemm: return "gemm";
+    case Op::kConv2d: return "conv2d";
+    case Op::kAttention: return "attention";
+    case Op::kMoe: return "moe";
+    case Op::kVector: return "vector";
+    case Op::kCollective: return "collective";
+    case Op::kCustom: return "custom";
+  }
+  return "?";
+}
+
+std::optional<Op> ParseOp(std::string_view name) {
+  for (Op op : kAllOps) {
+    if (Name(op) == name) return op;
+  }
+  return std::nullopt;
+}
+
+absl::Status Validate(const Kernel& kernel) {
+  const Op op = kernel.op();
+  absl::Status status = std::visit(
+      [op]<class W>(const W& work) {
+        for (const auto& dim : DimsOf<W>()) {
+          const std::int64_t value = work.*dim.member;
+          if (value < dim.smallest) return DimError(op, dim.name, "is {}, must be at least {}", value, dim.smallest);
+        }
+        return CheckConsistency(work);
+      },
+      kernel.work);
+  if (!status.ok()) return status;
+  if (CountsOf(kernel).overflowed()) {
+    return DimError(op, "dims", "more than 2^62 operations or bytes; check the dims");
+  }
+  const Launch& l = kernel.launch;
+  if (l.grid_x < 0 || l.grid_y < 0 || l.grid_z < 0 || l.block_x < 0) {
+    return DimError(op, "launch", "grid and block must not be negative");
+  }
+  if (Product({l.grid_x, l.grid_y, l.grid_z}).overflowed())
+    return DimError(op, "launch", "the grid has more than 2^62 blocks");
+  return absl::OkStatus();
+}
+
+Counts CountsOf(const Kernel& kernel) {
+  return std::visit([&](const auto& work) { return CountsOf(work, kernel.dtype); }, kernel.work);
+}
+
+const DimNames& DimNamesOf(Op op) {
+  static const std::array<DimNames, 7> all = {NamesOf<Gemm>(),  NamesOf<Conv2d>(), NamesOf<Attention>(),
+                                              NamesOf<Moe>(),   NamesOf<Vector>(), NamesOf<Collective>(),
+                                              NamesOf<Custom>()};
+  return all[static_cast<std::size_t>(op)];
+}
+
+std::optional<int> FindDim(Op op, std::string_view name) {
+  const DimNames& names = DimNamesOf(op);
+  for (int i = 0; i < names.size; ++i) {
+    if (names.names[static_cast<std::size_t>(i)] == name) return i;
+  }
+  return std::nullopt;
+}
+
+std::int64_t GetDim(const Kernel& kernel, int dim) {
+  return std::visit([dim]<class W>(const W& work) { return work.*DimsOf<W>()[static_cast<std::size_t>(dim)].member; },
+                    kernel.work);
+}
+
+void SetDim(Kernel& kernel, int dim, std::int64_t value) {
+  std::visit([&]<class W>(W& work) { work.*DimsOf<W>()[static_cast<std::size_t>(dim)].member = value; }, kernel.work);
+}
+
+std::string LabelOf(const Kernel& kernel) {
+  struct Visitor {
+    const Kernel& kernel;
+    std::string operator()(const Gemm& g) const { return std::string(Name(g.layer)); }
+    std::string operator()(const Conv2d&) const { return ""; }
+    std::string operator()(const Attention&) const { return kernel.launch.kernel; }
+    std::string operator()(const Moe& m) const { return m.distribution; }
+    std::string operator()(const Vector& v) const { return fmt::format("{}/{}", v.op, v.operands); }
+    std::string operator()(const Collective& c) const { return fmt::format("{}/{}", c.op, c.ranks); }
+    std::string operator()(const Custom& c) const { return c.op; }
+  };
+  return std::visit(Visitor{kernel}, kernel.work);
+}
+
+std::uint32_t HashOf(const Kernel& kernel) {
+  Hasher hasher;
+  for (int i = 0; i < DimNamesOf(kernel.op()).size; ++i) hasher.Add(GetDim(kernel, i));
+  hasher.Add(LabelOf(kernel));
+  return hasher.Fold();
+}
+
+std::string Describe(const Kernel& kernel) {
+  std::string text = fmt::format("{} {}", Name(kernel.op()), Name(kernel.dtype));
+  if (const std::string label = LabelOf(kernel); !label.empty()) text += " " + label;
+  std::visit(
+      [&text]<class W>(const W& work) {
+        for (const auto& dim : DimsOf<W>()) {
+          if (work.*dim.member == dim.otherwise) continue;
+          text += fmt::format(" {}={}", dim.name, work.*dim.member);
+        }
+      },
+      kernel.work);
+  return text;
+}
+
+}  // namespace gpueta

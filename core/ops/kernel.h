@@ -1,0 +1,87 @@
+// A kernel: one operator instance with concrete dims and dtype.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "core/ops/attention/attention.h"
+#include "core/ops/collective/collective.h"
+#include "core/ops/conv2d/conv2d.h"
+#include "core/ops/counts.h"
+#include "core/ops/custom/custom.h"
+#include "core/ops/dtype.h"
+#include "core/ops/gemm/gemm.h"
+#include "core/ops/moe/moe.h"
+#include "core/ops/vector/vector.h"
+
+namespace gpueta {
+
+// In the order of the alternatives of Work.
+enum class Op : std::uint8_t { kGemm, kConv2d, kAttention, kMoe, kVector, kCollective, kCustom };
+using Work = std::variant<Gemm, Conv2d, Attention, Moe, Vector, Collective, Custom>;
+
+inline constexpr std::array kAllOps = {Op::kGemm,   Op::kConv2d,     Op::kAttention, Op::kMoe,
+                                       Op::kVector, Op::kCollective, Op::kCustom};
+
+std::string_view Name(Op op);
+std::optional<Op> ParseOp(std::string_view name);
+
+// How the library launched it, where known. Empty and 0 mean unknown.
+struct Launch {
+  std::string kernel;  // name without namespaces, template arguments and parameters
+  std::int64_t grid_x = 0;
+  std::int64_t grid_y = 0;
+  std::int64_t grid_z = 0;
+  std::int64_t block_x = 0;
+
+  std::int64_t blocks() const { return grid_x * grid_y * grid_z; }
+  friend bool operator==(const Launch&, const Launch&) = default;
+};
+
+struct Kernel {
+  std::string name;  // the caller's label; not part of what is computed
+  DType dtype = DType::kFp32;
+  Work work;
+  Launch launch;
+
+  Op op() const { return static_cast<Op>(work.index()); }
+};
+
+// INVALID_ARGUMENT naming the field for a missing, out-of-range or
+// inconsistent dim, and for work of more than 2^62 FLOPs or bytes.
+absl::Status Validate(const Kernel& kernel);
+
+// FLOPs and bytes; the formula of each op stands in its folder.
+Counts CountsOf(const Kernel& kernel);
+
+// The integer dims by position, in the order of the op's dim list.
+inline constexpr int kMaxDims = 16;
+struct DimNames {
+  std::array<std::string_view, kMaxDims> names;
+  int size = 0;
+};
+const DimNames& DimNamesOf(Op op);
+std::optional<int> FindDim(Op op, std::string_view name);
+std::int64_t GetDim(const Kernel& kernel, int dim);
+void SetDim(Kernel& kernel, int dim, std::int64_t value);
+
+// What else sets kernels of one op apart within a table: the layer of a GEMM,
+// the operator and operands of a vector op ("add/2"), the operator and ranks
+// of a collective ("all_reduce/8"), the kernel of an attention, the
+// distribution of a MoE, the name of a custom kernel.
+std::string LabelOf(const Kernel& kernel);
+
+// Identity of the work within its table (dims and label, not name or launch
+// geometry). Stable across versions and machines: it is stored in profiles.
+std::uint32_t HashOf(const Kernel& kernel);
+
+// One line for people, e.g. "gemm bf16 m=512 n=4096 k=4096".
+std::string Describe(const Kernel& kernel);
+
+}  // namespace gpueta

@@ -1,0 +1,61 @@
+// What an estimate is made of.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ops/kernel.h"
+
+namespace gpueta {
+
+// What an estimate rests on. It describes; it does not choose the form.
+enum class Provenance : std::uint8_t {
+  kMeasured,      // this very kernel was measured on this device
+  kInterpolated,  // within the hull of this device's measurements
+  kExtrapolated,  // outside it
+  kTransferred,   // other devices' measurements dominate
+  kRoofline,      // data sheet only
+  kEmulated,      // measured on a host configured to act as this device
+};
+std::string_view Name(Provenance provenance);
+
+// What limits a kernel.
+enum class Bound : std::uint8_t { kCompute, kMemory, kLaunch, kCommunication };
+std::string_view Name(Bound bound);
+
+// One-sided: the observed latency is at or below p90 in 90 % of cases.
+struct Quantiles {
+  double p50 = 0;
+  double p90 = 0;
+  double p99 = 0;
+};
+
+struct Estimate {
+  Quantiles latency_us;
+  Provenance provenance = Provenance::kRoofline;
+  double correction = 1;       // learnt from observations, already in the quantiles
+  std::string_view estimator;  // the form, static storage
+  Bound bound = Bound::kCompute;
+};
+
+// Kernels with the same work are one part.
+struct GraphPart {
+  Kernel kernel;  // of the first occurrence, dims bound
+  std::int64_t count = 0;
+  Estimate estimate;  // of one occurrence
+};
+
+struct GraphEstimate {
+  Quantiles latency_us;
+  std::map<Provenance, double> provenance;  // share of the p50
+  double correction = 1;
+  std::string estimator;         // of the largest share
+  std::vector<GraphPart> parts;  // in order of first occurrence
+  std::int64_t memory_bytes = 0;
+  std::vector<std::string> warnings;
+};
+
+}  // namespace gpueta

@@ -1,0 +1,102 @@
+// Answers for one device: from its own profile, else from the transfer
+// profile, else from its data sheet.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/device/spec.h"
+#include "core/graph/graph.h"
+#include "core/ops/kernel.h"
+#include "core/predict/estimate.h"
+#include "core/profile/profile.h"
+
+namespace gpueta {
+
+// How a graph is run.
+enum class ExecutionMode : std::uint8_t {
+  kEager,  // the host issues each kernel
+  kGraph,  // replayed as one CUDA graph
+};
+
+struct EstimateOptions {
+  // Which time of a kernel is meant; unset: the kind the device's own table was
+  // measured in.
+  std::optional<Timing> timing;
+  ExecutionMode mode = ExecutionMode::kEager;  // graphs only
+  // A form by name, see EstimatorNames(); empty: the best one.
+  std::string estimator;
+};
+
+// The forms that can be asked for by name.
+std::span<const std::string_view> EstimatorNames();
+
+// Rows of one op, dtype and label as arrays. dims[i] is dim i of
+// DimNamesOf(op): `rows` values, or 1 value that holds for every row, or none
+// for the dim's default.
+struct KernelColumns {
+  Kernel prototype;  // op, dtype, label and launch.kernel of all rows; its dims are not read
+  std::array<std::span<const std::uint32_t>, kMaxDims> dims;
+  std::size_t rows = 0;
+};
+
+// Caller-owned arrays of `rows` values each; empty spans are not filled.
+struct ColumnsResult {
+  std::span<float> p50_us;
+  std::span<float> p90_us;
+  std::span<float> p99_us;
+  std::span<Provenance> provenance;
+  std::string_view estimator;  // filled in
+};
+
+// How an estimate comes about, for people.
+struct Explanation {
+  Estimate estimate;
+  Counts counts;
+  double roofline_us = 0;
+  std::vector<std::pair<std::string, double>> terms;  // microseconds, or plain numbers by their name
+  std::vector<std::string> notes;
+};
+
+// Immutable; safe to use from any thread; no allocation in the two kernel
+// calls.
+class Predictor {
+ public:
+  // `transfer` may be null; `id` and `version` name the profile in answers.
+  Predictor(DeviceSpec spec, std::shared_ptr<const LoadedProfile> own, std::shared_ptr<const Profile> transfer,
+            std::int64_t version = 0);
+  ~Predictor();
+
+  const DeviceSpec& spec() const;
+  const LoadedProfile* profile() const;  // nullptr: answers from transfer and data sheet
+  std::int64_t version() const;
+
+  // INVALID_ARGUMENT for a kernel that Validate refuses or an unknown
+  // estimator; FAILED_PRECONDITION when nothing can answer (a collective on a
+  // device without link data).
+  absl::StatusOr<Estimate> EstimateKernel(const Kernel& kernel, const EstimateOptions& options = {}) const;
+
+  // The same numbers as EstimateKernel row by row, to the bit. Errors name the
+  // row.
+  absl::Status EstimateColumns(const KernelColumns& columns, const EstimateOptions& options,
+                               ColumnsResult& result) const;
+
+  // The whole graph: kernels in order on one stream.
+  absl::StatusOr<GraphEstimate> EstimateGraph(const Graph& graph, const SymbolValues& dims,
+                                              const EstimateOptions& options = {}) const;
+
+  absl::StatusOr<Explanation> Explain(const Kernel& kernel, const EstimateOptions& options = {}) const;
+
+ private:
+  struct State;
+  std::unique_ptr<const State> state_;
+};
+
+}  // namespace gpueta

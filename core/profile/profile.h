@@ -1,0 +1,124 @@
+// A profile: the fitted parameter tables of one device, as plain structs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/device/spec.h"
+#include "core/ops/table_key.h"
+
+namespace gpueta {
+
+// Parameters of the family form for one label; "*" answers for labels that
+// were not measured.
+struct Variant {
+  std::string label;
+  std::vector<float> theta;  // in the order of the family's parameter list
+  std::int64_t rows = 0;
+};
+
+// The learnt residual in ln(latency): a small network with ReLU over the
+// family's features. Empty weights: no residual.
+struct Residual {
+  std::vector<float> feature_mean;
+  std::vector<float> feature_scale;  // features enter as (x − mean)·scale, clamped to ±4
+  std::vector<int> hidden;           // widths of the hidden layers
+  std::vector<float> weights;        // layer by layer: rows of weights, then biases
+
+  friend bool operator==(const Residual&, const Residual&) = default;
+};
+
+// One-sided intervals in ln(latency).
+struct Interval {
+  float p90_ln = 0.3F;
+  float p99_ln = 0.8F;
+  float measured_p90_ln = 0.05F;  // for kernels that were measured themselves
+  float measured_p99_ln = 0.15F;
+  float growth_per_octave = 0.15F;  // of both, per octave outside the measured hull
+
+  friend bool operator==(const Interval&, const Interval&) = default;
+};
+
+// The kernel-aware form of one kernel configuration:
+// t = a + b·w + c·w·q + d·(g/S)·q + e·bytes/BW (design, section 7).
+struct KernelConfig {
+  std::string kernel;
+  int tile_m = 0;
+  int tile_n = 0;
+  int resident_blocks = 1;  // thread blocks one SM holds
+  std::array<float, 5> coefficients{};
+  std::int64_t rows = 0;
+  float error_ln = 0;  // standard deviation of ln(measured/predicted)
+
+  friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
+};
+
+// Fitted parameters of one table.
+struct Table {
+  TableKey key;
+  std::int64_t rows = 0;  // measurements the fit used
+  std::vector<Variant> variants;
+  Residual residual;
+  Interval interval;
+  std::vector<double> dim_min;  // hull of the measured shapes, in the op's dim order
+  std::vector<double> dim_max;
+  std::vector<std::uint32_t> measured_hash;  // sorted; HashOf(kernel)
+  std::vector<float> measured_ln;            // ln(measured/family form), same order
+  std::vector<KernelConfig> kernel_configs;  // sorted by kernel
+  float floor_us = 0;
+  float cv_mape = 0;  // as a fraction
+};
+
+struct ProfileSource {
+  std::string name;
+  std::int64_t rows = 0;
+};
+
+// Immutable once built.
+struct Profile {
+  std::string device;  // slug
+  DeviceSpec spec;     // the specification the fit used
+  std::map<std::string, std::string> labels;
+  std::vector<Table> tables;  // sorted by key, keys are unique
+  std::vector<ProfileSource> sources;
+  std::int64_t created_unix_s = 0;
+  bool transfer = false;     // pooled over devices: answers for devices without a table of their own
+  double host_issue_us = 0;  // host time to issue one kernel in eager mode; 0: unknown
+
+  const Table* Find(const TableKey& key) const;  // nullptr if absent
+};
+
+// Newest schema this build reads and the one it writes.
+inline constexpr std::uint32_t kProfileSchemaVersion = 1;
+
+// Largest profile file accepted.
+inline constexpr std::size_t kMaxProfileBytes = std::size_t{2} << 20;
+
+// A profile and the identity of its file.
+struct LoadedProfile {
+  Profile profile;
+  std::string id;  // first 16 hex digits of the SHA-256 of the content
+  std::size_t size_bytes = 0;
+};
+
+// The file's bytes. Deterministic: equal profiles give equal bytes, and so
+// equal ids.
+std::string SerializeProfile(const Profile& profile);
+
+// INVALID_ARGUMENT for a file that is cut short, corrupt or inconsistent (a
+// table with the wrong number of parameters, a value that is not finite);
+// FAILED_PRECONDITION for a newer schema version, saying which to upgrade to.
+absl::StatusOr<LoadedProfile> ParseProfile(std::string_view bytes);
+
+// As ParseProfile; errors name the path.
+absl::StatusOr<LoadedProfile> LoadProfile(const std::string& path);
+// Writes to a temporary file beside `path` and renames it: all or nothing.
+absl::StatusOr<std::string> SaveProfile(const Profile& profile, const std::string& path);  // returns the id
+// Every *.profile file of a directory, sorted by name.
+absl::StatusOr<std::vector<LoadedProfile>> LoadProfileDirectory(const std::string& path);
+
+}  // namespace gpueta

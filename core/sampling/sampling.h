@@ -1,0 +1,27 @@
+// Which shapes to measure next.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/measurements/measurements.h"
+
+namespace gpueta {
+
+// Indices of `budget` candidates, none of them among `measured`, that fill the
+// space of shapes: clusters in standardised log dims, one candidate nearest to
+// each centre; the budget is split over labels by count^0.75. Latencies of
+// candidates are not read. Deterministic by seed. Fewer indices when there are
+// fewer candidates. INVALID_ARGUMENT for candidates of more than one table.
+absl::StatusOr<std::vector<std::size_t>> ChooseSpaceFilling(std::span<const Measurement> candidates,
+                                                            std::span<const Measurement> measured, std::size_t budget,
+                                                            std::uint64_t seed);
+
+// Shapes of an op as models have them, for nodes that have no candidate file:
+// `count` kernels, deterministic by seed. INVALID_ARGUMENT for an op without a
+// generator (collective, custom).
+absl::StatusOr<std::vector<Kernel>> GenerateShapes(Op op, DType dtype, std::size_t count, std::uint64_t seed);
+
+}  // namespace gpueta
