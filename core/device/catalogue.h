@@ -19,10 +19,11 @@ struct CatalogueEntry {
 // Immutable; safe to use from any thread.
 class Catalogue {
  public:
-  // The 338 GPUs of gpu_specs.csv, compiled in.
+  // The 338 GPUs of gpu_specs.csv, compiled in; parsed on the first call.
   static const Catalogue& BuiltIn();
 
-  // The CSV of gpu_specs.csv. INVALID_ARGUMENT naming line and column.
+  // The CSV of gpu_specs.csv, with all of its columns in any order.
+  // INVALID_ARGUMENT naming line and column.
   static absl::StatusOr<Catalogue> Parse(std::string_view csv);
 
   const std::vector<CatalogueEntry>& entries() const { return entries_; }
@@ -37,5 +38,10 @@ class Catalogue {
   std::vector<CatalogueEntry> entries_;
   std::map<std::string, std::size_t, std::less<>> index_;
 };
+
+// A user's own device: a header and one row, with any of the columns of
+// gpu_specs.csv and fp64_tflops; slug, mem_bandwidth_gb_s and fp32_tflops must
+// be there. INVALID_ARGUMENT naming `file_name`, line and column.
+absl::StatusOr<DeviceSpec> ParseSpecRow(std::string_view csv, std::string_view file_name = "spec");
 
 }  // namespace gpueta

@@ -48,27 +48,36 @@ struct Graph {
   std::vector<std::string> inputs;  // e.g. "input: fp32[batch,3,224,224]"
 };
 
-// INVALID_ARGUMENT naming the node for an edge that points forward (a cycle),
-// a bad dim position or a symbol the graph does not declare.
+// INVALID_ARGUMENT naming the node for an edge that does not point backward (a
+// cycle), a bad dim position, a symbol the graph does not declare, an
+// expression out of bounds, or a kernel whose constant dims are invalid; and
+// for symbols that are declared twice or are no identifiers.
 absl::Status Validate(const Graph& graph);
 
 // The kernel of every node with symbols replaced, in the order of the nodes.
 // FAILED_PRECONDITION naming a symbol without value; INVALID_ARGUMENT naming
-// the node for a dim out of range or a value for an undeclared symbol.
-// Free nodes are included; their kernels are not validated.
+// the node for a dim out of range, or the symbol for a negative value or one
+// that the graph does not declare.
+// Free nodes are included; their kernels are not validated. The graph must be
+// valid.
 absl::StatusOr<std::vector<Kernel>> Bind(const Graph& graph, const SymbolValues& values);
 
 // Sums over the bound kernels that run (free nodes excluded).
 struct GraphCounts {
+  // Of convolutions and matrix products only. A custom kernel in a graph stands
+  // for one (a 3-D convolution, say): half its declared FLOPs are MACs.
   std::int64_t macs = 0;
-  std::int64_t flops = 0;  // 2·macs: convolutions and matrix products only
+  std::int64_t flops = 0;  // 2·macs
   std::int64_t bytes = 0;
   std::map<std::string, std::int64_t> kernels;  // by kernel kind
 };
+// Fails as Bind does, and with INVALID_ARGUMENT for more than 2^62 of
+// anything.
 absl::StatusOr<GraphCounts> CountsOf(const Graph& graph, const SymbolValues& values);
 
-// Content hash, 16 hex digits: equal for equal graphs, whatever the display
-// name.
+// The head of the SHA-256 of the content, 16 hex digits: equal for equal
+// graphs, whatever the display name and the warnings. Stable across versions
+// and machines: it names registered models.
 std::string HashOf(const Graph& graph);
 
 }  // namespace gpueta

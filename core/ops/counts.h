@@ -49,6 +49,12 @@ inline Count Product(std::initializer_list<std::int64_t> factors) {
   return product;
 }
 
+// A count worked out in floating point, rounded down; overflowed if it is
+// negative, NaN or too large.
+inline Count FloorOf(double value) {
+  return value >= 0 && value < 0x1p62 ? Count(static_cast<std::int64_t>(value)) : Count(-1);
+}
+
 // Bytes of `elements` elements of `bits` bits each, rounded up.
 inline Count BytesOf(Count elements, int bits) {
   const Count whole = elements * Count(bits);

@@ -32,6 +32,22 @@ DimNames NamesOf() {
   return names;
 }
 
+// Calls f with dim `dim` of the op's list.
+template <class F>
+auto VisitDim(Op op, int dim, F f) {
+  const auto i = static_cast<std::size_t>(dim);
+  switch (op) {
+    case Op::kGemm: return f(kGemmDims[i]);
+    case Op::kConv2d: return f(kConv2dDims[i]);
+    case Op::kAttention: return f(kAttentionDims[i]);
+    case Op::kMoe: return f(kMoeDims[i]);
+    case Op::kVector: return f(kVectorDims[i]);
+    case Op::kCollective: return f(kCollectiveDims[i]);
+    case Op::kCustom: break;
+  }
+  return f(kCustomDims[i]);
+}
+
 template <class... Args>
 absl::Status DimError(Op op, std::string_view dim, fmt::format_string<Args...> problem, Args&&... args) {
   return FieldError(fmt::format("{}.{}", Name(op), dim), fmt::format(problem, std::forward<Args>(args)...));
@@ -86,20 +102,22 @@ absl::Status CheckConsistency(const Custom& c) {
   return absl::OkStatus();
 }
 
-// FNV-1a, 64 bits; folded to 32 at the end.
+// FNV-1a, 64 bits.
 class Hasher {
  public:
-  void Add(std::int64_t value) {
-    for (int shift = 0; shift < 64; shift += 8) AddByte(static_cast<std::uint8_t>(value >> shift));
-  }
   void Add(std::string_view text) {
-    for (char c : text) AddByte(static_cast<std::uint8_t>(c));
-    AddByte(0);
+    for (char c : text) state_ = (state_ ^ static_cast<std::uint8_t>(c)) * 0x100000001b3ULL;
   }
-  std::uint32_t Fold() const { return static_cast<std::uint32_t>(state_ ^ (state_ >> 32)); }
+  void AddDecimal(std::int64_t value) {
+    char digits[20];
+    int n = 0;
+    for (; value >= 10; value /= 10) digits[n++] = static_cast<char>('0' + value % 10);
+    digits[n++] = static_cast<char>('0' + value);
+    while (n > 0) Add(std::string_view(&digits[--n], 1));
+  }
+  std::uint64_t hash() const { return state_; }
 
  private:
-  void AddByte(std::uint8_t byte) { state_ = (state_ ^ byte) * 0x100000001b3ULL; }
   std::uint64_t state_ = 0xcbf29ce484222325ULL;
 };
 
@@ -168,6 +186,14 @@ std::optional<int> FindDim(Op op, std::string_view name) {
   return std::nullopt;
 }
 
+std::int64_t SmallestDim(Op op, int dim) {
+  return VisitDim(op, dim, [](const auto& field) { return field.smallest; });
+}
+
+std::optional<std::int64_t> DefaultDim(Op op, int dim) {
+  return VisitDim(op, dim, [](const auto& field) { return field.required() ? std::nullopt : std::optional(field.otherwise); });
+}
+
 std::int64_t GetDim(const Kernel& kernel, int dim) {
   return std::visit([dim]<class W>(const W& work) { return work.*DimsOf<W>()[static_cast<std::size_t>(dim)].member; },
                     kernel.work);
@@ -191,11 +217,40 @@ std::string LabelOf(const Kernel& kernel) {
   return std::visit(Visitor{kernel}, kernel.work);
 }
 
-std::uint32_t HashOf(const Kernel& kernel) {
+std::uint64_t LabelHash(std::string_view label) {
   Hasher hasher;
-  for (int i = 0; i < DimNamesOf(kernel.op()).size; ++i) hasher.Add(GetDim(kernel, i));
-  hasher.Add(LabelOf(kernel));
-  return hasher.Fold();
+  hasher.Add(label);
+  return hasher.hash();
+}
+
+std::uint64_t LabelHash(const Kernel& kernel) {
+  Hasher hasher;
+  if (const auto* vector = std::get_if<Vector>(&kernel.work)) {
+    hasher.Add(vector->op);
+    hasher.Add("/");
+    hasher.AddDecimal(vector->operands);
+  } else if (const auto* collective = std::get_if<Collective>(&kernel.work)) {
+    hasher.Add(collective->op);
+    hasher.Add("/");
+    hasher.AddDecimal(collective->ranks);
+  } else if (const auto* gemm = std::get_if<Gemm>(&kernel.work)) {
+    hasher.Add(Name(gemm->layer));
+  } else if (const auto* moe = std::get_if<Moe>(&kernel.work)) {
+    hasher.Add(moe->distribution);
+  } else if (const auto* custom = std::get_if<Custom>(&kernel.work)) {
+    hasher.Add(custom->op);
+  } else if (std::holds_alternative<Attention>(kernel.work)) {
+    hasher.Add(kernel.launch.kernel);
+  }
+  return hasher.hash();
+}
+
+std::uint32_t HashOf(const Kernel& kernel) {
+  std::uint32_t hash = FoldHash(LabelHash(kernel));
+  for (int i = 0; i < DimNamesOf(kernel.op()).size; ++i) {
+    hash = MixDim(hash, FoldHash(static_cast<std::uint64_t>(GetDim(kernel, i))));
+  }
+  return hash;
 }
 
 std::string Describe(const Kernel& kernel) {

@@ -68,6 +68,8 @@ struct DimNames {
 };
 const DimNames& DimNamesOf(Op op);
 std::optional<int> FindDim(Op op, std::string_view name);
+std::int64_t SmallestDim(Op op, int dim);
+std::optional<std::int64_t> DefaultDim(Op op, int dim);  // nullopt: must be given
 std::int64_t GetDim(const Kernel& kernel, int dim);
 void SetDim(Kernel& kernel, int dim, std::int64_t value);
 
@@ -77,9 +79,19 @@ void SetDim(Kernel& kernel, int dim, std::int64_t value);
 // distribution of a MoE, the name of a custom kernel.
 std::string LabelOf(const Kernel& kernel);
 
+// FNV-1a of LabelOf(kernel), without building the string.
+std::uint64_t LabelHash(const Kernel& kernel);
+std::uint64_t LabelHash(std::string_view label);
+
 // Identity of the work within its table (dims and label, not name or launch
-// geometry). Stable across versions and machines: it is stored in profiles.
+// geometry): MixDim over the dims in order, starting from the folded label
+// hash. Stable across versions and machines: it is stored in profiles.
 std::uint32_t HashOf(const Kernel& kernel);
+inline std::uint32_t FoldHash(std::uint64_t hash) { return static_cast<std::uint32_t>(hash ^ (hash >> 32)); }
+inline std::uint32_t MixDim(std::uint32_t hash, std::uint32_t dim) {
+  hash = (hash ^ dim) * 0x9E3779B1U;  // 2^32 over the golden ratio
+  return hash ^ (hash >> 15);
+}
 
 // One line for people, e.g. "gemm bf16 m=512 n=4096 k=4096".
 std::string Describe(const Kernel& kernel);

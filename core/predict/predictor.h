@@ -20,6 +20,8 @@
 
 namespace gpueta {
 
+class CompiledProfile;  // core/predict/compiled_table.h
+
 // How a graph is run.
 enum class ExecutionMode : std::uint8_t {
   kEager,  // the host issues each kernel
@@ -69,8 +71,8 @@ struct Explanation {
 // calls.
 class Predictor {
  public:
-  // `transfer` may be null; `id` and `version` name the profile in answers.
-  Predictor(DeviceSpec spec, std::shared_ptr<const LoadedProfile> own, std::shared_ptr<const Profile> transfer,
+  // Either profile may be null.
+  Predictor(DeviceSpec spec, std::shared_ptr<const CompiledProfile> own, std::shared_ptr<const CompiledProfile> transfer,
             std::int64_t version = 0);
   ~Predictor();
 

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/device/catalogue.h"
-#include "core/predict/estimate.h"
+#include "core/predict/compiled_table.h"
 #include "core/predict/predictor.h"
 #include "core/profile/profile.h"
 
@@ -28,13 +28,14 @@ struct ActiveProfile {
 class Snapshot {
  public:
   // Profiles with `transfer` set answer for devices without tables of their
-  // own. INVALID_ARGUMENT if two class profiles are of one device with the
-  // same labels.
+  // own. INVALID_ARGUMENT if two profiles are of one device with the same
+  // labels and node.
   static absl::StatusOr<std::shared_ptr<const Snapshot>> Build(std::vector<ActiveProfile> profiles,
                                                                const Catalogue& catalogue = Catalogue::BuiltIn());
 
-  // The predictor for a device; with labels, the active profile that matches
-  // the most of them and contradicts none. Devices of the catalogue without a
+  // The predictor for a device; with labels (and "node"), the active profile
+  // that matches the most of them and contradicts none; without, the class
+  // profile. Devices of the catalogue without a
   // profile answer from their spec and the transfer profile. NOT_FOUND naming
   // similar slugs.
   absl::StatusOr<std::shared_ptr<const Predictor>> Find(std::string_view slug,
@@ -49,8 +50,13 @@ class Snapshot {
  private:
   Snapshot() = default;
   const Catalogue* catalogue_ = nullptr;
-  std::map<std::string, std::vector<std::shared_ptr<const Predictor>>, std::less<>> by_device_;
-  std::shared_ptr<const Profile> transfer_;
+  struct Candidate {
+    std::map<std::string, std::string> labels;  // the profile's, and "node" for profiles of one node
+    std::shared_ptr<const Predictor> predictor;
+  };
+  static int MatchOf(const Candidate& candidate, const std::map<std::string, std::string>& asked);
+  std::map<std::string, std::vector<Candidate>, std::less<>> by_device_;
+  std::shared_ptr<const CompiledProfile> transfer_;
 };
 
 }  // namespace gpueta

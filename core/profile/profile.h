@@ -22,7 +22,8 @@ struct Variant {
 };
 
 // The learnt residual in ln(latency): a small network with ReLU over the
-// family's features. Empty weights: no residual.
+// family's features followed by one input for each variant (1 for the kernel's
+// own, 0 for the others). Empty weights: no residual.
 struct Residual {
   std::vector<float> feature_mean;
   std::vector<float> feature_scale;  // features enter as (x − mean)·scale, clamped to ±4
@@ -91,6 +92,11 @@ struct Profile {
 
   const Table* Find(const TableKey& key) const;  // nullptr if absent
 };
+
+// INVALID_ARGUMENT naming the field for a profile that cannot be evaluated: a
+// table with the wrong number of parameters, a value out of bounds or not
+// finite, tables out of order.
+absl::Status CheckStructure(const Profile& profile);
 
 // Newest schema this build reads and the one it writes.
 inline constexpr std::uint32_t kProfileSchemaVersion = 1;

@@ -12,9 +12,10 @@ namespace gpueta {
 
 // Indices of `budget` candidates, none of them among `measured`, that fill the
 // space of shapes: clusters in standardised log dims, one candidate nearest to
-// each centre; the budget is split over labels by count^0.75. Latencies of
-// candidates are not read. Deterministic by seed. Fewer indices when there are
-// fewer candidates. INVALID_ARGUMENT for candidates of more than one table.
+// each centre; the budget is split over tables and labels by count^0.75.
+// Latencies of candidates are not read. Deterministic by seed. Fewer indices
+// when there are fewer candidates. INVALID_ARGUMENT for candidates of more
+// than one op.
 absl::StatusOr<std::vector<std::size_t>> ChooseSpaceFilling(std::span<const Measurement> candidates,
                                                             std::span<const Measurement> measured, std::size_t budget,
                                                             std::uint64_t seed);

@@ -12,9 +12,9 @@ double BusBytes(const Collective& c) {
 
 Counts CountsOf(const Collective& c, DType dtype) {
   Counts counts;
-  const auto moved = static_cast<std::int64_t>(BusBytes(c));
+  const Count moved = FloorOf(BusBytes(c));
   const bool reduces = c.op == "all_reduce" || c.op == "reduce_scatter";
-  counts.flops = reduces ? Count(moved * 8 / BitsOf(dtype).activation) : Count(0);
+  counts.flops = reduces ? FloorOf(BusBytes(c) * 8 / BitsOf(dtype).activation) : Count(0);
   counts.bytes_read = moved;
   counts.bytes_written = moved;
   return counts;

@@ -24,12 +24,12 @@ Counts CountsOf(const Moe& m, DType dtype) {
   const double choices = static_cast<double>(m.num_tokens) * static_cast<double>(m.top_k);
   const double active =
       std::max(1.0, experts / static_cast<double>(m.ep) * -std::expm1(choices * std::log1p(-1 / (experts + 1e-9))));
-  const Count active_experts = static_cast<std::int64_t>(std::min(active, experts) + 0.5);
+  const Count active_experts = FloorOf(std::min(active, experts) + 0.5);
   counts.bytes_read = BytesOf(active_experts * per_expert, bits.weight) +
                       BytesOf(Product({m.num_tokens, m.hidden_size}), bits.activation) +
-                      BytesOf(routed * DividedBy(Count(2 * m.inter_size), m.tp), bits.activation);
+                      BytesOf(routed * DividedBy(Product({2, m.inter_size}), m.tp), bits.activation);
   counts.bytes_written = BytesOf(Product({m.num_tokens, m.hidden_size}), bits.activation) +
-                         BytesOf(routed * DividedBy(Count(2 * m.inter_size), m.tp), bits.activation);
+                         BytesOf(routed * DividedBy(Product({2, m.inter_size}), m.tp), bits.activation);
   return counts;
 }
 

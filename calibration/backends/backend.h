@@ -1,0 +1,68 @@
+// A device that kernels are run on.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "calibration/backends/timing.h"
+#include "core/device/spec.h"
+#include "core/ops/kernel.h"
+#include "core/ops/timing.h"
+
+namespace gpueta {
+
+// A kernel ready to run, with its buffers. Uses its backend, which must
+// outlive it.
+class PreparedKernel {
+ public:
+  virtual ~PreparedKernel() = default;
+  // Runs it `runs` times back to back, as within a model: weights cold (other
+  // layers ran since), activations warm (the layer before just wrote them).
+  virtual absl::StatusOr<Sample> TakeSample(std::size_t runs) = 0;
+  virtual Timing timing() const = 0;
+  // Where the latency comes from, for Measurement::source.
+  virtual std::string source() const = 0;
+};
+
+struct GraphSample {
+  double total_us = 0;            // from the start of the first kernel to the end of the last
+  std::vector<double> kernel_us;  // of each kernel within the run
+  bool disturbed = false;
+};
+
+// Kernels ready to run back to back, each with its own weights, handing on
+// activations. Uses its backend, which must outlive it.
+class PreparedGraph {
+ public:
+  virtual ~PreparedGraph() = default;
+  virtual absl::StatusOr<GraphSample> Run() = 0;
+  virtual Timing timing() const = 0;
+};
+
+// Not thread-safe: used from the thread that opened it.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string slug() const = 0;
+  // Software and settings that latencies depend on, for the profile.
+  virtual std::map<std::string, std::string> labels() const = 0;
+  // May measure, for up to about five seconds.
+  virtual absl::StatusOr<DeviceSpec> Describe() = 0;
+
+  // UNIMPLEMENTED saying what is missing; INVALID_ARGUMENT naming the field
+  // for a kernel that no device can run. Cheap.
+  virtual absl::Status Supports(const Kernel& kernel) const = 0;
+  // As Supports; RESOURCE_EXHAUSTED when the buffers do not fit; NOT_FOUND for
+  // a kernel that a replay has no row for.
+  virtual absl::StatusOr<std::unique_ptr<PreparedKernel>> Prepare(const Kernel& kernel) = 0;
+  // As Prepare for all kernels, in the order they run; errors name the kernel.
+  virtual absl::StatusOr<std::unique_ptr<PreparedGraph>> PrepareGraph(std::span<const Kernel> kernels) = 0;
+};
+
+}  // namespace gpueta

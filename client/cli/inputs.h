@@ -1,0 +1,35 @@
+// Reading what commands are given: measurements, profiles, devices.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/command.h"
+#include "core/device/spec.h"
+#include "core/measurements/measurements.h"
+#include "core/predict/snapshot.h"
+
+namespace gpueta::cli {
+
+// Rows of several files, in order. Errors name file, line and column.
+absl::StatusOr<std::vector<Measurement>> ReadMeasurementFiles(const std::vector<std::string>& paths, const ReadOptions& options = {});
+
+// INVALID_ARGUMENT naming the file and line of the first row whose device is
+// neither `slug` nor one of its aliases.
+absl::Status CheckDevice(const std::vector<Measurement>& rows, const std::string& path, const std::string& slug);
+
+// The catalogue's spec, or that of a --spec file.
+absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& spec_path);
+
+// The directory to load profiles from: --profiles, else the installed one.
+std::string ProfileDirectory(const Globals& globals);
+
+// Profiles given one by one, else those of the profile directory.
+absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& globals, const std::vector<std::string>& profile_paths);
+
+// Writes text to a file: all or nothing.
+absl::Status WriteTextFile(const std::string& path, const std::string& text);
+
+}  // namespace gpueta::cli

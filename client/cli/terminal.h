@@ -1,0 +1,42 @@
+// What people see: progress, tables.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpueta::cli {
+
+// A progress bar on stderr where that is a terminal, a line for each new
+// `what` elsewhere.
+class Progress {
+ public:
+  Progress();
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void Update(double share, std::string_view what);
+
+ private:
+  bool terminal_;
+  bool drawn_ = false;
+  std::string last_;
+};
+
+// Columns of text; those whose cells are numbers are right-aligned.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // Cut at the terminal's width.
+  std::string Render() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// A latency for people: "12.3 µs", "4.56 ms", "1.20 s".
+std::string FormatUs(double us);
+std::string FormatPercent(double fraction);
+
+}  // namespace gpueta::cli

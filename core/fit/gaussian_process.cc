@@ -1,0 +1,155 @@
+#include "core/fit/gaussian_process.h"
+
+#include <Eigen/Cholesky>
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "core/fit/minimise.h"
+
+namespace gpueta {
+namespace {
+
+constexpr double kConstantVariance = 0.25;  // of the constant term
+constexpr double kJitter = 1e-8;
+constexpr double kLnLength0 = 0.693147;     // ln 2
+const double kLnSignal0 = std::log(0.15);
+const double kLnNoise0 = std::log(0.03);
+
+// Squared distances between scaled rows.
+Eigen::MatrixXd SquaredDistances(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) {
+  Eigen::MatrixXd d = -2 * a * b.transpose();
+  d.colwise() += a.rowwise().squaredNorm();
+  d.rowwise() += b.rowwise().squaredNorm().transpose();
+  return d.cwiseMax(0);
+}
+
+Eigen::MatrixXd Matern(const Eigen::MatrixXd& squared) {
+  const Eigen::ArrayXXd s = (3 * squared.array()).sqrt();
+  return (1 + s) * (-s).exp();
+}
+
+// Negative log posterior of the hyperparameters and its gradient.
+// theta: ln length of each input, ln sf, ln σ.
+double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input, const Eigen::VectorXd& y,
+                            const Eigen::VectorXd& theta, Eigen::VectorXd& gradient) {
+  const Eigen::Index n = y.size();
+  const auto d = static_cast<Eigen::Index>(squared_by_input.size());
+  const double signal = std::exp(2 * theta[d]);
+  const double noise = std::exp(2 * theta[d + 1]);
+  Eigen::MatrixXd squared = Eigen::MatrixXd::Zero(n, n);
+  for (Eigen::Index i = 0; i < d; ++i) squared += std::exp(-2 * theta[i]) * squared_by_input[static_cast<std::size_t>(i)];
+  const Eigen::ArrayXXd s = (3 * squared.array()).sqrt();
+  const Eigen::ArrayXXd decay = (-s).exp();
+  const Eigen::ArrayXXd k = (1 + s) * decay;
+  Eigen::MatrixXd covariance = signal * k.matrix();
+  covariance.array() += kConstantVariance;
+  covariance.diagonal().array() += noise + kJitter;
+  const Eigen::LLT<Eigen::MatrixXd> llt(covariance);
+  if (llt.info() != Eigen::Success) {
+    gradient.setZero();
+    return 1e10;
+  }
+  const Eigen::VectorXd alpha = llt.solve(y);
+  Eigen::MatrixXd a = llt.solve(Eigen::MatrixXd::Identity(n, n));
+  a -= alpha * alpha.transpose();
+  double value = 0.5 * y.dot(alpha) + Eigen::MatrixXd(llt.matrixL()).diagonal().array().log().sum();
+  const Eigen::MatrixXd b = (a.array() * (3 * signal * decay)).matrix();
+  for (Eigen::Index i = 0; i < d; ++i) {
+    gradient[i] = 0.5 * (b.array() * squared_by_input[static_cast<std::size_t>(i)].array()).sum() * std::exp(-2 * theta[i]) +
+                  (theta[i] - kLnLength0);
+    value += 0.5 * (theta[i] - kLnLength0) * (theta[i] - kLnLength0);
+  }
+  gradient[d] = (a.array() * k).sum() * signal + (theta[d] - kLnSignal0);
+  gradient[d + 1] = a.trace() * noise + (theta[d + 1] - kLnNoise0);
+  value += 0.5 * ((theta[d] - kLnSignal0) * (theta[d] - kLnSignal0) + (theta[d + 1] - kLnNoise0) * (theta[d + 1] - kLnNoise0));
+  return value;
+}
+
+double Median(Eigen::VectorXd values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+GaussianProcess GaussianProcess::Fit(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, const Options& options) {
+  GaussianProcess gp;
+  const Eigen::Index n = x.rows();
+  const Eigen::Index d = x.cols();
+  gp.x_ = x;
+  gp.centre_ = Median(y);
+  const Eigen::VectorXd centred = y.array() - gp.centre_;
+
+  std::vector<Eigen::Index> rows(static_cast<std::size_t>(n));
+  std::iota(rows.begin(), rows.end(), 0);
+  if (n > options.hyper_rows) {
+    std::mt19937_64 random(options.seed);
+    std::shuffle(rows.begin(), rows.end(), random);
+    rows.resize(static_cast<std::size_t>(options.hyper_rows));
+  }
+  const Eigen::MatrixXd xs = x(rows, Eigen::all);
+  const Eigen::VectorXd ys = centred(rows);
+  std::vector<Eigen::MatrixXd> squared;
+  for (Eigen::Index i = 0; i < d; ++i) {
+    const Eigen::VectorXd column = xs.col(i);
+    squared.push_back(
+        (column.replicate(1, column.size()) - column.transpose().replicate(column.size(), 1)).array().square().matrix());
+  }
+  Eigen::VectorXd theta(d + 2), low(d + 2), high(d + 2);
+  theta << Eigen::VectorXd::Constant(d, kLnLength0), kLnSignal0, kLnNoise0;
+  low << Eigen::VectorXd::Constant(d, -3), -5, -6;
+  high << Eigen::VectorXd::Constant(d, 5), 2, 0;
+  theta = Minimise([&](const Eigen::VectorXd& at, Eigen::VectorXd& gradient) { return NegativeLogPosterior(squared, ys, at, gradient); },
+                   theta, low, high, options.iterations);
+
+  gp.inverse_length_ = (-theta.head(d)).array().exp();
+  gp.signal_ = std::exp(2 * theta[d]);
+  gp.noise_ = std::exp(2 * theta[d + 1]);
+  Eigen::MatrixXd covariance = gp.Covariance(x, x);
+  covariance.diagonal().array() += gp.noise_ + kJitter;
+  Eigen::LLT<Eigen::MatrixXd> llt(covariance);
+  for (double extra = 1e-6; llt.info() != Eigen::Success && extra < 1; extra *= 10) {
+    covariance.diagonal().array() += extra;
+    llt.compute(covariance);
+  }
+  gp.factor_ = llt.matrixL();
+  gp.alpha_ = llt.solve(centred);
+  const Eigen::VectorXd precision = llt.solve(Eigen::MatrixXd::Identity(n, n)).diagonal();
+  gp.loo_variance_ = precision.cwiseInverse();
+  gp.loo_residual_ = gp.alpha_.cwiseProduct(gp.loo_variance_);
+  return gp;
+}
+
+Eigen::MatrixXd GaussianProcess::Covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) const {
+  const Eigen::MatrixXd sa = a * inverse_length_.asDiagonal();
+  const Eigen::MatrixXd sb = b * inverse_length_.asDiagonal();
+  Eigen::MatrixXd k = signal_ * Matern(SquaredDistances(sa, sb));
+  k.array() += kConstantVariance;
+  return k;
+}
+
+Eigen::VectorXd GaussianProcess::Mean(const Eigen::MatrixXd& x) const {
+  constexpr Eigen::Index kChunk = 4096;
+  Eigen::VectorXd mean(x.rows());
+  for (Eigen::Index start = 0; start < x.rows(); start += kChunk) {
+    const Eigen::Index rows = std::min(kChunk, x.rows() - start);
+    mean.segment(start, rows) = Covariance(x.middleRows(start, rows), x_) * alpha_;
+  }
+  return mean.array() + centre_;
+}
+
+Eigen::VectorXd GaussianProcess::Variance(const Eigen::MatrixXd& x) const {
+  constexpr Eigen::Index kChunk = 2048;
+  Eigen::VectorXd variance(x.rows());
+  for (Eigen::Index start = 0; start < x.rows(); start += kChunk) {
+    const Eigen::Index rows = std::min(kChunk, x.rows() - start);
+    const Eigen::MatrixXd v = factor_.triangularView<Eigen::Lower>().solve(Covariance(x_, x.middleRows(start, rows)));
+    variance.segment(start, rows) = signal_ + kConstantVariance + noise_ - v.colwise().squaredNorm().transpose().array();
+  }
+  return variance.cwiseMax(1e-8);
+}
+
+}  // namespace gpueta

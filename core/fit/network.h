@@ -1,0 +1,29 @@
+// Training the small networks that residuals are served as.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <vector>
+
+#include "core/profile/profile.h"
+
+namespace gpueta {
+
+struct TrainOptions {
+  std::vector<int> hidden = {32, 32};
+  int epochs = 60;
+  int batch_rows = 256;
+  double learning_rate = 4e-3;
+  double huber_delta = 0.15;  // in ln(latency): errors beyond it count linearly
+  std::uint64_t seed = 0;
+};
+
+// Fits a network with ReLU to y over x (one row a point) by Adam with a
+// one-cycle learning rate. Inputs are standardised and clamped to ±4 as the
+// evaluation does. Deterministic.
+Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const TrainOptions& options);
+
+// The network's output for each row.
+Eigen::VectorXf EvaluateNetwork(const Residual& residual, const Eigen::MatrixXf& x);
+
+}  // namespace gpueta

@@ -1,0 +1,246 @@
+#include "core/graph/graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/cord.h"
+#include "core/base/errors.h"
+#include "core/base/sha256.h"
+
+namespace gpueta {
+namespace {
+
+// 64 bits: among a million models two share a hash with probability 3·10⁻⁸.
+constexpr std::size_t kHashDigits = 16;
+
+// The error of one node, with its name for people who do not count nodes.
+absl::Status InNode(const Graph& graph, std::size_t index, const absl::Status& status) {
+  const absl::Status located = InField(fmt::format("nodes[{}]", index), status);
+  const GraphNode& node = graph.nodes[index];
+  absl::Status named(located.code(), fmt::format("{} (node \"{}\", {})", MessageOf(located), node.kernel.name,
+                                                 node.source_op.empty() ? Name(node.kernel.op()) : node.source_op));
+  located.ForEachPayload(
+      [&named](absl::string_view type, const absl::Cord& payload) { named.SetPayload(type, payload); });
+  return named;
+}
+
+absl::StatusOr<std::set<std::string>> DeclaredSymbols(const Graph& graph) {
+  std::set<std::string> declared;
+  for (std::size_t i = 0; i < graph.symbols.size(); ++i) {
+    const Graph::Symbol& symbol = graph.symbols[i];
+    const std::string field = fmt::format("symbols[{}]", i);
+    if (!IsSymbolName(symbol.name)) {
+      return FieldError(field, fmt::format("\"{}\" is no identifier", symbol.name));
+    }
+    if (symbol.default_value < 0) return FieldError(field, "the default value is negative; 0 means none");
+    if (!declared.insert(symbol.name).second) {
+      return FieldError(field, fmt::format("\"{}\" is declared twice", symbol.name));
+    }
+  }
+  return declared;
+}
+
+absl::Status CheckSymbolicDim(const GraphNode& node, const GraphNode::SymbolicDim& dim,
+                              const std::set<std::string>& declared) {
+  const DimNames& names = DimNamesOf(node.kernel.op());
+  if (dim.dim < 0 || dim.dim >= names.size) {
+    return FieldError("symbolic_dims", fmt::format("{} has no dim {}", Name(node.kernel.op()), dim.dim));
+  }
+  const std::string field = fmt::format("symbolic_dims.{}", names.names[static_cast<std::size_t>(dim.dim)]);
+  if (dim.value.overflowed()) {
+    return FieldError(field, "the expression is too large or leaves the range of 64 bits");
+  }
+  std::set<std::string> used;
+  dim.value.CollectSymbols(used);
+  for (const std::string& symbol : used) {
+    if (!declared.contains(symbol)) {
+      return FieldError(field, fmt::format("the graph declares no symbol \"{}\"", symbol));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What can be said of a kernel before its symbols are bound.
+absl::Status CheckConstantDims(const Kernel& kernel, const std::set<int>& symbolic) {
+  const DimNames& names = DimNamesOf(kernel.op());
+  for (int i = 0; i < names.size; ++i) {
+    const std::int64_t value = GetDim(kernel, i);
+    const std::int64_t smallest = SmallestDim(kernel.op(), i);
+    if (symbolic.contains(i) || value >= smallest) continue;
+    return FieldError(fmt::format("kernel.{}.{}", Name(kernel.op()), names.names[static_cast<std::size_t>(i)]),
+                      fmt::format("is {}, must be at least {}", value, smallest));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNode(const GraphNode& node, std::size_t index, const std::set<std::string>& declared) {
+  for (int input : node.inputs) {
+    if (input < 0 || static_cast<std::size_t>(input) >= index) {
+      return FieldError("inputs", fmt::format("{} is not a node before this one; nodes stand in topological order and "
+                                              "form no cycle",
+                                              input));
+    }
+  }
+  std::set<int> symbolic;
+  for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
+    GPUETA_RETURN_IF_ERROR(CheckSymbolicDim(node, dim, declared));
+    if (!symbolic.insert(dim.dim).second) return FieldError("symbolic_dims", "one dim is given twice");
+  }
+  if (node.parameters < 0) return FieldError("parameters", "is negative");
+  if (node.costing == Costing::kFree) return absl::OkStatus();
+  if (symbolic.empty()) return InField("kernel", Validate(node.kernel));
+  return CheckConstantDims(node.kernel, symbolic);
+}
+
+// Defaults overlaid by `values`.
+absl::StatusOr<SymbolValues> Complete(const Graph& graph, const SymbolValues& values) {
+  SymbolValues complete;
+  std::set<std::string_view> declared;
+  for (const Graph::Symbol& symbol : graph.symbols) {
+    declared.insert(symbol.name);
+    if (symbol.default_value > 0) complete[symbol.name] = symbol.default_value;
+  }
+  for (const auto& [name, value] : values) {
+    if (!declared.contains(name)) return FieldError(name, "the graph has no symbol of this name");
+    if (value < 0) return FieldError(name, fmt::format("is {}, must be at least 0", value));
+    complete[name] = value;
+  }
+  return complete;
+}
+
+absl::StatusOr<Kernel> Bind(const GraphNode& node, const SymbolValues& values) {
+  Kernel kernel = node.kernel;
+  for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
+    const absl::StatusOr<std::int64_t> value = dim.value.Evaluate(values);
+    const std::string_view name = DimNamesOf(kernel.op()).names[static_cast<std::size_t>(dim.dim)];
+    if (absl::IsOutOfRange(value.status())) {
+      return FieldError(fmt::format("kernel.{}.{}", Name(kernel.op()), name),
+                        fmt::format("{}: {}", dim.value.ToString(), MessageOf(value.status())));
+    }
+    if (!value.ok()) return value.status();
+    SetDim(kernel, dim.dim, *value);
+  }
+  if (node.costing != Costing::kFree) GPUETA_RETURN_IF_ERROR(InField("kernel", Validate(kernel)));
+  return kernel;
+}
+
+// What HashOf hashes: every field with its length or count before it, so that
+// different graphs never give the same bytes. Integers are little-endian.
+class Encoder {
+ public:
+  void Add(std::int64_t value) {
+    for (int shift = 0; shift < 64; shift += 8) bytes_ += static_cast<char>(value >> shift);
+  }
+  void Add(std::string_view text) {
+    Add(static_cast<std::int64_t>(text.size()));
+    bytes_ += text;
+  }
+  template <class Range, class AddElement>
+  void AddAll(const Range& range, AddElement add_element) {
+    Add(static_cast<std::int64_t>(range.size()));
+    for (const auto& element : range) add_element(element);
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+void Encode(const Kernel& kernel, Encoder& encoder) {
+  encoder.Add(kernel.name);
+  encoder.Add(Name(kernel.dtype));
+  encoder.Add(Name(kernel.op()));
+  const DimNames& dims = DimNamesOf(kernel.op());
+  for (int i = 0; i < dims.size; ++i) {
+    encoder.Add(dims.names[static_cast<std::size_t>(i)]);
+    encoder.Add(GetDim(kernel, i));
+  }
+  encoder.Add(LabelOf(kernel));
+  if (const auto* attention = std::get_if<Attention>(&kernel.work)) {
+    encoder.Add(Name(attention->phase));
+    encoder.Add(Name(attention->kv_dtype));
+  }
+  if (const auto* collective = std::get_if<Collective>(&kernel.work)) encoder.Add(collective->backend);
+  const Launch& launch = kernel.launch;
+  encoder.Add(launch.kernel);
+  for (std::int64_t extent : {launch.grid_x, launch.grid_y, launch.grid_z, launch.block_x}) encoder.Add(extent);
+}
+
+void Encode(const GraphNode& node, Encoder& encoder) {
+  Encode(node.kernel, encoder);
+  std::vector<GraphNode::SymbolicDim> dims = node.symbolic_dims;
+  std::sort(dims.begin(), dims.end(), [](const auto& a, const auto& b) { return a.dim < b.dim; });
+  encoder.AddAll(dims, [&](const GraphNode::SymbolicDim& dim) {
+    encoder.Add(dim.dim);
+    encoder.Add(dim.value.ToString());
+  });
+  encoder.AddAll(node.inputs, [&](int input) { encoder.Add(input); });
+  encoder.Add(node.source_op);
+  encoder.Add(static_cast<std::int64_t>(node.costing));
+  encoder.Add(node.parameters);
+}
+
+}  // namespace
+
+absl::Status Validate(const Graph& graph) {
+  GPUETA_ASSIGN_OR_RETURN(const std::set<std::string> declared, DeclaredSymbols(graph));
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const absl::Status status = CheckNode(graph.nodes[i], i, declared);
+    if (!status.ok()) return InNode(graph, i, status);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Kernel>> Bind(const Graph& graph, const SymbolValues& values) {
+  GPUETA_ASSIGN_OR_RETURN(const SymbolValues complete, Complete(graph, values));
+  std::vector<Kernel> kernels;
+  kernels.reserve(graph.nodes.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    absl::StatusOr<Kernel> kernel = Bind(graph.nodes[i], complete);
+    if (!kernel.ok()) return InNode(graph, i, kernel.status());
+    kernels.push_back(*std::move(kernel));
+  }
+  return kernels;
+}
+
+absl::StatusOr<GraphCounts> CountsOf(const Graph& graph, const SymbolValues& values) {
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, Bind(graph, values));
+  GraphCounts counts;
+  Count macs;
+  Count bytes;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (graph.nodes[i].costing == Costing::kFree) continue;
+    const Counts kernel = CountsOf(kernels[i]);
+    macs = macs + kernel.macs;
+    if (kernels[i].op() == Op::kCustom) macs = macs + Count(kernel.flops.value() / 2);
+    bytes = bytes + kernel.bytes();
+    ++counts.kernels[std::string(Name(kernels[i].op()))];
+  }
+  const Count flops = 2 * macs;
+  if (flops.overflowed() || bytes.overflowed()) {
+    return InvalidArgument("the graph does more than 2^62 operations or moves more than 2^62 bytes; check the symbols");
+  }
+  counts.macs = macs.value();
+  counts.flops = flops.value();
+  counts.bytes = bytes.value();
+  return counts;
+}
+
+std::string HashOf(const Graph& graph) {
+  Encoder encoder;
+  encoder.AddAll(graph.symbols, [&](const Graph::Symbol& symbol) {
+    encoder.Add(symbol.name);
+    encoder.Add(symbol.default_value);
+  });
+  encoder.AddAll(graph.nodes, [&](const GraphNode& node) { Encode(node, encoder); });
+  encoder.Add(graph.parameters);
+  encoder.Add(graph.parameter_bytes);
+  encoder.AddAll(graph.source_op_counts, [&](const auto& count) {
+    encoder.Add(count.first);
+    encoder.Add(count.second);
+  });
+  encoder.AddAll(graph.inputs, [&](const std::string& input) { encoder.Add(input); });
+  return Hex(Sha256(encoder.bytes()), kHashDigits);
+}
+
+}  // namespace gpueta

@@ -1,0 +1,100 @@
+// One node of an ONNX graph as the rules of operators see it.
+#pragma once
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/importers/onnx/tensor.h"
+
+namespace gpueta::onnx_import {
+
+struct OpRule;
+
+// Reading never fails on the spot: a malformed attribute or shapes that do not
+// fit are remembered, a default is returned, and the importer asks afterwards.
+class NodeView {
+ public:
+  // `inputs` has one entry for each input of the node, null for an absent
+  // optional one. Everything must outlive the view.
+  NodeView(const onnx::NodeProto& node, std::vector<const Tensor*> inputs, const OpRule& rule, std::int64_t opset)
+      : node_(&node), inputs_(std::move(inputs)), rule_(&rule), opset_(opset) {}
+
+  const onnx::NodeProto& proto() const { return *node_; }
+  const OpRule& rule() const { return *rule_; }
+  std::int64_t opset() const { return opset_; }  // of the standard operators
+
+  std::size_t input_count() const { return inputs_.size(); }
+  bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
+  // Input i, which must be there: rules say how many inputs they need.
+  const Tensor& in(std::size_t i) const { return *inputs_[i]; }
+  // Contents of input i; null if it is absent or they are unknown.
+  const Contents* contents(std::size_t i) const;
+  std::size_t output_count() const { return static_cast<std::size_t>(node_->output_size()); }
+
+  bool HasAttribute(std::string_view name) const { return Find(name) != nullptr; }
+  std::int64_t Int(std::string_view name, std::int64_t otherwise);
+  double Float(std::string_view name, double otherwise);
+  std::string String(std::string_view name, std::string_view otherwise);
+  std::vector<std::int64_t> Ints(std::string_view name);
+  std::vector<double> Floats(std::string_view name);
+  const onnx::TensorProto* StoredTensor(std::string_view name);
+
+  // Input i as integers; nullopt if it is absent or not known at import.
+  std::optional<std::vector<SymInt>> IntsAt(std::size_t input);
+
+  // Operators of several versions have moved integers from an attribute to an
+  // input. Whether they are given in either way, and what they are; nullopt if
+  // they are not known at import.
+  bool HasInts(std::string_view attribute, std::size_t input) const;
+  std::optional<std::vector<SymInt>> Ints(std::string_view attribute, std::size_t input);
+  std::optional<std::vector<std::int64_t>> ConstantInts(std::string_view attribute, std::size_t input);
+
+  // `axis`, counted from the end if negative, as an index below `rank`;
+  // Mismatch and nullopt if it is outside.
+  std::optional<std::size_t> Axis(std::int64_t axis, std::size_t rank);
+
+  // The file is wrong whatever the shapes are.
+  template <class... Args>
+  void Malformed(fmt::format_string<Args...> problem, Args&&... args) {
+    if (malformed_.empty()) malformed_ = fmt::format(problem, std::forward<Args>(args)...);
+  }
+  // The shapes of the inputs do not fit the operator.
+  template <class... Args>
+  void Mismatch(fmt::format_string<Args...> problem, Args&&... args) {
+    if (mismatch_.empty()) mismatch_ = fmt::format(problem, std::forward<Args>(args)...);
+  }
+  // A shape was assumed: `assumption` says which and what.
+  void Assume(std::string assumption) { assumptions_.push_back(std::move(assumption)); }
+
+  // What was remembered; empty if nothing was.
+  const std::string& malformed() const { return malformed_; }
+  const std::string& mismatch() const { return mismatch_; }
+  const std::vector<std::string>& assumptions() const { return assumptions_; }
+
+ private:
+  const onnx::AttributeProto* Find(std::string_view name) const;
+
+  const onnx::NodeProto* node_;
+  std::vector<const Tensor*> inputs_;
+  const OpRule* rule_;
+  std::int64_t opset_;
+  std::string malformed_;
+  std::string mismatch_;
+  std::vector<std::string> assumptions_;
+};
+
+// `node "encoder/MatMul" (MatMul)`, for messages.
+std::string Describe(const onnx::NodeProto& node);
+
+// Text from a file, fit to be shown and to be put into a proto string: control
+// characters and bytes outside ASCII become "?", long text is cut.
+std::string Printable(std::string_view text);
+
+}  // namespace gpueta::onnx_import

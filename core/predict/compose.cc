@@ -1,0 +1,111 @@
+#include "core/predict/compose.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <unordered_map>
+
+#include "core/base/errors.h"
+#include "core/ops/table_key.h"
+
+namespace gpueta {
+namespace {
+
+constexpr double kOverlapPower = 2.3;
+constexpr double kOwnShare = 0.7;  // of the error's variance; the rest is shared by the family
+
+struct Spread {
+  double own = 0;                                // Σ (w·s)²
+  std::map<std::pair<Op, Attention::Phase>, double> family;  // Σ w·s
+  double Combined() const {
+    double shared = 0;
+    for (const auto& [key, sum] : family) shared += sum * sum;
+    return std::sqrt(kOwnShare * own + (1 - kOwnShare) * shared);
+  }
+};
+
+void Add(Spread& spread, const GraphPart& part, double weight, double half_width_ln) {
+  const double x = weight * half_width_ln;
+  spread.own += x * x;
+  spread.family[{part.kernel.op(), KeyOf(part.kernel, Timing::kKernel).phase}] += x;
+}
+
+bool SameWork(const Kernel& a, const Kernel& b) { return a.dtype == b.dtype && a.work == b.work && a.launch == b.launch; }
+
+}  // namespace
+
+absl::StatusOr<GraphEstimate> ComposeGraph(const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
+                                           const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel) {
+  GraphEstimate out;
+  std::unordered_multimap<std::uint64_t, std::size_t> seen;  // hash to part
+  std::int64_t launches = 0;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (graph.nodes[i].costing == Costing::kFree) continue;
+    ++launches;
+    const Kernel& kernel = kernels[i];
+    const std::uint64_t hash = (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^ (static_cast<std::uint64_t>(kernel.op()) << 8) ^
+                               static_cast<std::uint64_t>(kernel.dtype);
+    const auto [begin, end] = seen.equal_range(hash);
+    const auto match = std::find_if(begin, end, [&](const auto& entry) { return SameWork(out.parts[entry.second].kernel, kernel); });
+    if (match != end) {
+      ++out.parts[match->second].count;
+      continue;
+    }
+    absl::StatusOr<Estimate> estimate = estimate_kernel(kernel);
+    if (!estimate.ok()) return InField(fmt::format("nodes[{}] ({})", i, kernel.name), estimate.status());
+    seen.emplace(hash, out.parts.size());
+    out.parts.push_back({kernel, 1, *std::move(estimate)});
+  }
+
+  double device_us = execution.gap_us * static_cast<double>(launches);
+  for (const GraphPart& part : out.parts) device_us += static_cast<double>(part.count) * part.estimate.latency_us.p50;
+  const double host_us = execution.host_issue_us * static_cast<double>(launches);
+  const double total = host_us > 0 ? std::pow(std::pow(device_us, kOverlapPower) + std::pow(host_us, kOverlapPower), 1 / kOverlapPower)
+                                   : device_us;
+  Spread p90, p99;
+  std::map<std::string_view, double> estimators;
+  for (const GraphPart& part : out.parts) {
+    const Quantiles& q = part.estimate.latency_us;
+    const double us = static_cast<double>(part.count) * q.p50;
+    if (us <= 0) continue;
+    // The host's share of the total has no part in the kernels' errors.
+    const double weight = us / std::max(device_us, 1e-30) * std::pow(device_us / total, kOverlapPower);
+    Add(p90, part, weight, std::log(q.p90 / q.p50));
+    Add(p99, part, weight, std::log(q.p99 / q.p50));
+    out.provenance[part.estimate.provenance] += us;
+    estimators[part.estimate.estimator] += us;
+  }
+  const double kernels_us = device_us - execution.gap_us * static_cast<double>(launches);
+  for (auto& [kind, us] : out.provenance) us /= kernels_us;
+  out.latency_us = {total, total * std::exp(p90.Combined()), total * std::exp(p99.Combined())};
+  if (!estimators.empty()) {
+    out.estimator = std::max_element(estimators.begin(), estimators.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+  }
+  out.memory_bytes = MemoryBytes(graph, kernels);
+  out.warnings = graph.warnings;
+  return out;
+}
+
+std::int64_t MemoryBytes(const Graph& graph, const std::vector<Kernel>& kernels) {
+  const std::size_t n = kernels.size();
+  std::vector<std::size_t> last_use(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    last_use[i] = i;
+    for (int input : graph.nodes[i].inputs) last_use[static_cast<std::size_t>(input)] = i;
+  }
+  std::vector<std::vector<std::size_t>> dies_at(n);
+  for (std::size_t i = 0; i < n; ++i) dies_at[last_use[i]].push_back(i);
+  const auto output_bytes = [&](std::size_t i) {
+    return graph.nodes[i].costing == Costing::kFree ? std::int64_t{0} : CountsOf(kernels[i]).bytes_written.value();
+  };
+  std::int64_t live = 0;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    live += output_bytes(i);
+    most = std::max(most, live);
+    for (std::size_t dead : dies_at[i]) live -= output_bytes(dead);
+  }
+  return graph.parameter_bytes + most;
+}
+
+}  // namespace gpueta

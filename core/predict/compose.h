@@ -1,0 +1,36 @@
+// From the latencies of kernels to the latency of a graph.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/graph/graph.h"
+#include "core/predict/estimate.h"
+
+namespace gpueta {
+
+// Host time to issue one kernel in eager mode where it was not measured. From
+// fits to public whole-model measurements (docs/accuracy.md).
+inline constexpr double kTypicalHostIssueUs = 6.0;
+
+struct ExecutionModel {
+  double host_issue_us = 0;  // for each kernel; 0: the host is never late
+  double gap_us = 0;         // between two kernels
+};
+
+// Kernels one after the other on one stream, the host issuing them meanwhile.
+// Device total D and host total H combine as (D^2.3 + H^2.3)^(1/2.3), which
+// did better on public data than an ordered recursion.
+//
+// Intervals: each kernel's error has a part it shares with its family on this
+// device and a part of its own, S² = 0.7·Σ(w·s)² + 0.3·Σ_family(Σ w·s)² with w
+// the share of the total and s the half-width in ln; repetitions of one kernel
+// share their error.
+absl::StatusOr<GraphEstimate> ComposeGraph(const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
+                                           const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel);
+
+// Parameters and the largest sum of live activations, in bytes.
+std::int64_t MemoryBytes(const Graph& graph, const std::vector<Kernel>& kernels);
+
+}  // namespace gpueta

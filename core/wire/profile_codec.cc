@@ -1,0 +1,220 @@
+#include "core/wire/profile_codec.h"
+
+#include <algorithm>
+
+#include "core/base/errors.h"
+#include "core/wire/enum_codec.h"
+
+namespace gpueta::wire {
+namespace {
+
+template <class Container, class Field>
+void Append(const Container& values, Field* field) {
+  field->Add(values.begin(), values.end());
+}
+
+void EncodeTable(const Table& table, v1::Table* message) {
+  *message->mutable_key() = Encode(table.key);
+  message->set_rows(table.rows);
+  for (const Variant& variant : table.variants) {
+    v1::Table::Variant* out = message->add_variants();
+    out->set_label(variant.label);
+    Append(variant.theta, out->mutable_theta());
+    out->set_rows(variant.rows);
+  }
+  if (!table.residual.weights.empty()) {
+    v1::Table::Residual* out = message->mutable_residual();
+    Append(table.residual.feature_mean, out->mutable_feature_mean());
+    Append(table.residual.feature_scale, out->mutable_feature_scale());
+    Append(table.residual.hidden, out->mutable_hidden());
+    Append(table.residual.weights, out->mutable_weights());
+  }
+  v1::Table::Interval* interval = message->mutable_interval();
+  interval->set_p90_ln(table.interval.p90_ln);
+  interval->set_p99_ln(table.interval.p99_ln);
+  interval->set_measured_p90_ln(table.interval.measured_p90_ln);
+  interval->set_measured_p99_ln(table.interval.measured_p99_ln);
+  interval->set_growth_per_octave(table.interval.growth_per_octave);
+  Append(table.dim_min, message->mutable_dim_min());
+  Append(table.dim_max, message->mutable_dim_max());
+  Append(table.measured_hash, message->mutable_measured_hash());
+  Append(table.measured_ln, message->mutable_measured_ln());
+  for (const KernelConfig& config : table.kernel_configs) {
+    v1::Table::KernelConfig* out = message->add_kernel_configs();
+    out->set_kernel(config.kernel);
+    out->set_tile_m(config.tile_m);
+    out->set_tile_n(config.tile_n);
+    out->set_resident_blocks(config.resident_blocks);
+    Append(config.coefficients, out->mutable_coefficients());
+    out->set_rows(config.rows);
+    out->set_error_ln(config.error_ln);
+  }
+  message->set_floor_us(table.floor_us);
+  message->set_cv_mape(table.cv_mape);
+}
+
+absl::StatusOr<Table> DecodeTable(const v1::Table& message) {
+  Table table;
+  GPUETA_ASSIGN_OR_RETURN(table.key, Decode(message.key()));
+  table.rows = message.rows();
+  for (const v1::Table::Variant& variant : message.variants()) {
+    table.variants.push_back({variant.label(), {variant.theta().begin(), variant.theta().end()}, variant.rows()});
+  }
+  const v1::Table::Residual& residual = message.residual();
+  table.residual.feature_mean.assign(residual.feature_mean().begin(), residual.feature_mean().end());
+  table.residual.feature_scale.assign(residual.feature_scale().begin(), residual.feature_scale().end());
+  table.residual.hidden.assign(residual.hidden().begin(), residual.hidden().end());
+  table.residual.weights.assign(residual.weights().begin(), residual.weights().end());
+  const v1::Table::Interval& interval = message.interval();
+  table.interval = {interval.p90_ln(), interval.p99_ln(), interval.measured_p90_ln(), interval.measured_p99_ln(),
+                    interval.growth_per_octave()};
+  table.dim_min.assign(message.dim_min().begin(), message.dim_min().end());
+  table.dim_max.assign(message.dim_max().begin(), message.dim_max().end());
+  table.measured_hash.assign(message.measured_hash().begin(), message.measured_hash().end());
+  table.measured_ln.assign(message.measured_ln().begin(), message.measured_ln().end());
+  for (const v1::Table::KernelConfig& config : message.kernel_configs()) {
+    KernelConfig out;
+    out.kernel = config.kernel();
+    out.tile_m = config.tile_m();
+    out.tile_n = config.tile_n();
+    out.resident_blocks = config.resident_blocks();
+    if (config.coefficients_size() != static_cast<int>(out.coefficients.size())) {
+      return FieldError("kernel_configs.coefficients", fmt::format("must have {} values", out.coefficients.size()));
+    }
+    std::copy(config.coefficients().begin(), config.coefficients().end(), out.coefficients.begin());
+    out.rows = config.rows();
+    out.error_ln = config.error_ln();
+    table.kernel_configs.push_back(std::move(out));
+  }
+  table.floor_us = message.floor_us();
+  table.cv_mape = message.cv_mape();
+  return table;
+}
+
+}  // namespace
+
+v1::DeviceSpec Encode(const DeviceSpec& spec) {
+  v1::DeviceSpec message;
+  message.set_slug(spec.slug);
+  message.set_name(spec.name);
+  message.set_architecture(spec.architecture);
+  message.set_segment(spec.segment);
+  message.set_compute_capability(spec.compute_capability);
+  message.set_sm_count(spec.sm_count);
+  message.set_base_clock_mhz(spec.base_clock_mhz);
+  message.set_boost_clock_mhz(spec.boost_clock_mhz);
+  message.set_memory_type(spec.memory_type);
+  message.set_mem_bandwidth_gb_s(spec.mem_bandwidth_gb_s);
+  message.set_memory_gb(spec.memory_gb);
+  message.set_l2_mb(spec.l2_mb);
+  message.set_fp64_tflops(spec.fp64_tflops);
+  message.set_fp32_tflops(spec.fp32_tflops);
+  message.set_tf32_tensor_tflops(spec.tf32_tensor_tflops);
+  message.set_fp16_vector_tflops(spec.fp16_vector_tflops);
+  message.set_fp16_tensor_tflops(spec.fp16_tensor_tflops);
+  message.set_bf16_tensor_tflops(spec.bf16_tensor_tflops);
+  message.set_fp8_tensor_tflops(spec.fp8_tensor_tflops);
+  message.set_int8_tensor_tops(spec.int8_tensor_tops);
+  message.set_tdp_w(spec.tdp_w);
+  message.set_nvlink_gb_s(spec.nvlink_gb_s);
+  message.set_pcie_gb_s(spec.pcie_gb_s);
+  return message;
+}
+
+DeviceSpec Decode(const v1::DeviceSpec& message) {
+  return {.slug = message.slug(),
+          .name = message.name(),
+          .architecture = message.architecture(),
+          .segment = message.segment(),
+          .compute_capability = message.compute_capability(),
+          .sm_count = message.sm_count(),
+          .base_clock_mhz = message.base_clock_mhz(),
+          .boost_clock_mhz = message.boost_clock_mhz(),
+          .memory_type = message.memory_type(),
+          .mem_bandwidth_gb_s = message.mem_bandwidth_gb_s(),
+          .memory_gb = message.memory_gb(),
+          .l2_mb = message.l2_mb(),
+          .fp64_tflops = message.fp64_tflops(),
+          .fp32_tflops = message.fp32_tflops(),
+          .tf32_tensor_tflops = message.tf32_tensor_tflops(),
+          .fp16_vector_tflops = message.fp16_vector_tflops(),
+          .fp16_tensor_tflops = message.fp16_tensor_tflops(),
+          .bf16_tensor_tflops = message.bf16_tensor_tflops(),
+          .fp8_tensor_tflops = message.fp8_tensor_tflops(),
+          .int8_tensor_tops = message.int8_tensor_tops(),
+          .tdp_w = message.tdp_w(),
+          .nvlink_gb_s = message.nvlink_gb_s(),
+          .pcie_gb_s = message.pcie_gb_s()};
+}
+
+v1::TableKey Encode(const TableKey& key) {
+  v1::TableKey message;
+  message.set_op(std::string(Name(key.op)));
+  message.set_dtype(Encode(key.dtype));
+  message.set_timing(Encode(key.timing));
+  message.set_backend(key.backend);
+  if (key.op == Op::kAttention) {
+    message.set_phase(std::string(Name(key.phase)));
+    message.set_kv_dtype(Encode(key.kv_dtype));
+  }
+  return message;
+}
+
+absl::StatusOr<TableKey> Decode(const v1::TableKey& message) {
+  TableKey key;
+  const auto op = ParseOp(message.op());
+  if (!op.has_value()) return FieldError("key.op", fmt::format("unknown op \"{}\"", message.op()));
+  key.op = *op;
+  const auto dtype = Decode(message.dtype());
+  if (!dtype.has_value()) return FieldError("key.dtype", "is not a known dtype");
+  key.dtype = *dtype;
+  const auto timing = Decode(message.timing());
+  if (!timing.has_value()) return FieldError("key.timing", "is not a known timing");
+  key.timing = *timing;
+  key.backend = message.backend();
+  if (key.op == Op::kAttention) {
+    const auto phase = ParseAttentionPhase(message.phase());
+    if (!phase.has_value()) return FieldError("key.phase", fmt::format("unknown phase \"{}\"", message.phase()));
+    key.phase = *phase;
+    const auto kv_dtype = Decode(message.kv_dtype());
+    if (!kv_dtype.has_value()) return FieldError("key.kv_dtype", "is not a known dtype");
+    key.kv_dtype = *kv_dtype;
+  }
+  return key;
+}
+
+v1::Profile Encode(const Profile& profile) {
+  v1::Profile message;
+  message.set_device(profile.device);
+  *message.mutable_spec() = Encode(profile.spec);
+  for (const auto& [key, value] : profile.labels) (*message.mutable_labels())[key] = value;
+  for (const Table& table : profile.tables) EncodeTable(table, message.add_tables());
+  for (const ProfileSource& source : profile.sources) {
+    v1::Profile::Source* out = message.add_sources();
+    out->set_name(source.name);
+    out->set_rows(source.rows);
+  }
+  message.set_created_unix_s(profile.created_unix_s);
+  message.set_transfer(profile.transfer);
+  message.set_host_issue_us(profile.host_issue_us);
+  return message;
+}
+
+absl::StatusOr<Profile> Decode(const v1::Profile& message) {
+  Profile profile;
+  profile.device = message.device();
+  profile.spec = Decode(message.spec());
+  profile.labels.insert(message.labels().begin(), message.labels().end());
+  for (int i = 0; i < message.tables_size(); ++i) {
+    absl::StatusOr<Table> table = DecodeTable(message.tables(i));
+    if (!table.ok()) return InField(fmt::format("tables[{}]", i), table.status());
+    profile.tables.push_back(*std::move(table));
+  }
+  for (const v1::Profile::Source& source : message.sources()) profile.sources.push_back({source.name(), source.rows()});
+  profile.created_unix_s = message.created_unix_s();
+  profile.transfer = message.transfer();
+  profile.host_issue_us = message.host_issue_us();
+  return profile;
+}
+
+}  // namespace gpueta::wire

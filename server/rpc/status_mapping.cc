@@ -1,0 +1,52 @@
+#include "server/rpc/status_mapping.h"
+
+#include <string>
+
+#include "core/base/errors.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "server/limits.h"
+
+namespace gpueta {
+namespace {
+
+constexpr char kErrorDomain[] = "gpueta";
+constexpr char kLimitReason[] = "LIMIT_EXCEEDED";
+
+}  // namespace
+
+void EncodeStatus(const absl::Status& status, google::rpc::Status& message) {
+  message.Clear();
+  if (status.ok()) return;
+  message.set_code(static_cast<int>(status.code()));
+  message.set_message(MessageOf(status));
+  const std::string field = FieldOf(status);
+  const std::string limit = LimitOf(status);
+  if (!field.empty()) {
+    google::rpc::BadRequest bad_request;
+    auto* violation = bad_request.add_field_violations();
+    violation->set_field(field);
+    violation->set_description(MessageOf(status));
+    message.add_details()->PackFrom(bad_request);
+  }
+  if (field.empty() || !limit.empty()) {
+    google::rpc::ErrorInfo info;
+    info.set_domain(kErrorDomain);
+    info.set_reason(limit.empty() ? absl::StatusCodeToString(status.code()) : kLimitReason);
+    if (!limit.empty()) (*info.mutable_metadata())["limit"] = limit;
+    message.add_details()->PackFrom(info);
+  }
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  google::rpc::Status details;
+  EncodeStatus(status, details);
+  return {static_cast<grpc::StatusCode>(status.code()), details.message(), details.SerializeAsString()};
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace gpueta
