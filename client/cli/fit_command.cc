@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
@@ -53,6 +55,12 @@ absl::StatusOr<Profile> FitPool(const FitArgs& args, std::vector<Measurement> ro
   return FitTransferProfile(rows, [&](const std::string& slug) { return catalogue.Get(slug); }, options);
 }
 
+// SOURCE_DATE_EPOCH (reproducible-builds.org) makes the file the same each time.
+std::int64_t CreationTime() {
+  if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH"); fixed != nullptr) return std::atoll(fixed);
+  return std::time(nullptr);
+}
+
 absl::Status Fit(const FitArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(std::vector<Measurement> rows, ReadRows(args));
   Progress progress;
@@ -67,7 +75,7 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
     profile = FitProfile(spec, rows, options);
   }
   if (!profile.ok()) return profile.status();
-  profile->created_unix_s = std::time(nullptr);
+  profile->created_unix_s = CreationTime();
   GPUETA_ASSIGN_OR_RETURN(const std::string id, SaveProfile(*profile, args.out));
   if (globals.json) {
     fmt::print("{}\n", ToJson(*profile, id, args.out).dump(2));

@@ -17,6 +17,9 @@ constexpr float kEpsilon = 1e-8F;
 constexpr double kWarmUpShare = 0.3;  // of the one-cycle schedule
 constexpr double kFirstRate = 0.1;    // as a share of the largest
 constexpr float kWeightDecay = 1e-5F;
+// An input that varies less than this is constant: scaling it up would amplify
+// the rounding of the features.
+constexpr double kConstant = 1e-4;
 
 struct Layer {
   Matrix weights;  // [output][input]
@@ -103,10 +106,11 @@ Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const 
   Residual residual;
   residual.hidden = options.hidden;
   for (Eigen::Index i = 0; i < x.cols(); ++i) {
-    const float mean = x.col(i).mean();
-    const float deviation = std::sqrt((x.col(i).array() - mean).square().mean());
-    residual.feature_mean.push_back(mean);
-    residual.feature_scale.push_back(deviation > 1e-6F ? 1 / deviation : 0.0F);
+    const Eigen::ArrayXd column = x.col(i).cast<double>();
+    const double mean = column.mean();
+    const double deviation = std::sqrt((column - mean).square().mean());
+    residual.feature_mean.push_back(static_cast<float>(mean));
+    residual.feature_scale.push_back(deviation > kConstant ? static_cast<float>(1 / deviation) : 0.0F);
   }
   std::mt19937_64 random(options.seed);
   const Matrix inputs = Standardised(x, residual.feature_mean, residual.feature_scale);

@@ -30,6 +30,10 @@ constexpr double kOtherDTypeWidening = 1.6;
 
 // A configuration answers in place of the family form from this many rows on.
 constexpr std::int64_t kMinConfigRows = 12;
+// … and only with a mean error this much smaller; that of the configuration is
+// of rows it was fitted to, which flatters it.
+constexpr double kClearlyBetter = 0.8;
+constexpr double kMeanOfDeviation = 0.8;  // mean absolute value of a normal error over its deviation
 // One-sided normal quantiles; kernel-aware errors have heavier tails at p99.
 constexpr double kZ90 = 1.2816;
 constexpr double kZ99 = 3.0;
@@ -168,9 +172,9 @@ const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route
                                    [](const KernelConfig& c, const std::string& name) { return c.kernel < name; });
   if (it == configs.end() || it->kernel != kernel.launch.kernel) return nullptr;
   if (options.estimator == kKernelAware) return &*it;
-  // By itself only where it is known to be better than the family form.
-  const double family_error = route.table->table().interval.p90_ln / kZ90;
-  return it->rows >= kMinConfigRows && it->error_ln < family_error ? &*it : nullptr;
+  // By itself only where it is known to be clearly better than the family form.
+  const double mean_error = kMeanOfDeviation * it->error_ln;
+  return it->rows >= kMinConfigRows && mean_error < kClearlyBetter * route.table->table().cv_mape ? &*it : nullptr;
 }
 
 Estimate Predictor::State::RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine,
@@ -264,9 +268,19 @@ absl::Status CheckRows(const Kernel& prototype, const KernelColumns& columns, st
                         fmt::format("is {}, must be at least {}", *bad, smallest));
     }
   }
-  // Products have no conditions between dims; 32-bit dims of one cannot
-  // overflow a float.
-  if (prototype.op() == Op::kGemm || prototype.op() == Op::kVector || prototype.op() == Op::kCollective) return absl::OkStatus();
+  if (prototype.op() == Op::kCollective) return absl::OkStatus();
+  if (prototype.op() == Op::kGemm || prototype.op() == Op::kVector) {
+    // No conditions between dims but the size of their product; the exact
+    // check is made only where a generous one fails.
+    constexpr double kSurelySmall = 1e17;
+    double largest = 0;
+    for (std::size_t row = 0; row < columns.rows; ++row) {
+      double product = 1;
+      for (int d = 0; d < dims; ++d) product *= static_cast<double>(at(d, row));
+      largest = std::max(largest, product);
+    }
+    if (largest < kSurelySmall) return absl::OkStatus();
+  }
   for (std::size_t row = 0; row < columns.rows; ++row) {
     for (int d = 0; d < dims; ++d) SetDim(kernel, d, at(d, row));
     GPUETA_RETURN_IF_ERROR(InField(fmt::format("rows[{}]", row), Validate(kernel)));
@@ -320,6 +334,7 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
   const Kernel& prototype = columns.prototype;
   const Op op = prototype.op();
   const DimNames& names = DimNamesOf(op);
+  if (columns.rows == 0) return absl::OkStatus();
   std::array<std::int64_t, kMaxDims> defaults{};
   for (int d = 0; d < names.size; ++d) {
     const auto& column = columns.dims[static_cast<std::size_t>(d)];
@@ -362,7 +377,6 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
     return absl::OkStatus();
   }
 
-  if (columns.rows == 0) return absl::OkStatus();
   for (int d = 0; d < names.size; ++d) SetDim(kernel, d, at(d, 0));
   const VariantChoice variant = route.table->ChooseVariant(kernel);
   const std::uint32_t label_hash = FoldHash(LabelHash(kernel));

@@ -59,8 +59,7 @@ GraphNode CostTraffic(NodeView& node, const std::vector<Tensor>& outputs) {
   }
   std::string op = Printable(node.proto().op_type());
   for (char& c : op) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  GraphNode cost =
-      VectorNode(KernelDType(largest->type), op, largest->shape, FullSizeOperands(node, largest->shape));
+  GraphNode cost = VectorNode(KernelDType(largest->type), op, largest->shape, FullSizeOperands(node, largest->shape));
   cost.costing = Costing::kTraffic;
   return cost;
 }

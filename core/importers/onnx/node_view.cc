@@ -23,7 +23,7 @@ std::string Describe(const onnx::NodeProto& node) {
 }
 
 const Contents* NodeView::contents(std::size_t i) const {
-  return has(i) && inputs_[i]->contents.has_value() ? &*inputs_[i]->contents : nullptr;
+  return folding_ && has(i) && inputs_[i]->contents.has_value() ? &*inputs_[i]->contents : nullptr;
 }
 
 const onnx::AttributeProto* NodeView::Find(std::string_view name) const {

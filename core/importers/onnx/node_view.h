@@ -22,9 +22,11 @@ struct OpRule;
 class NodeView {
  public:
   // `inputs` has one entry for each input of the node, null for an absent
-  // optional one. Everything must outlive the view.
-  NodeView(const onnx::NodeProto& node, std::vector<const Tensor*> inputs, const OpRule& rule, std::int64_t opset)
-      : node_(&node), inputs_(std::move(inputs)), rule_(&rule), opset_(opset) {}
+  // optional one. Without `folding` no contents are shown. Everything must
+  // outlive the view.
+  NodeView(const onnx::NodeProto& node, std::vector<const Tensor*> inputs, const OpRule& rule, std::int64_t opset,
+           bool folding)
+      : node_(&node), inputs_(std::move(inputs)), rule_(&rule), opset_(opset), folding_(folding) {}
 
   const onnx::NodeProto& proto() const { return *node_; }
   const OpRule& rule() const { return *rule_; }
@@ -75,7 +77,7 @@ class NodeView {
 
   // What was remembered; empty if nothing was.
   const std::string& malformed() const { return malformed_; }
-  const std::string& mismatch() const { return mismatch_; }
+  std::string TakeMismatch() { return std::exchange(mismatch_, std::string()); }
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
  private:
@@ -85,6 +87,7 @@ class NodeView {
   std::vector<const Tensor*> inputs_;
   const OpRule* rule_;
   std::int64_t opset_;
+  bool folding_;
   std::string malformed_;
   std::string mismatch_;
   std::vector<std::string> assumptions_;

@@ -136,10 +136,11 @@ std::optional<Number> FoldMul(std::span<const Number> x) {
 }
 
 std::optional<Number> FoldDiv(std::span<const Number> x) {
-  return Binary(x, DivideInts, [](double a, double b) { return a / b; },
-                [](const Ratio& a, const Ratio& b) {
-                  return Simplified({a.numerator * b.denominator, a.denominator * b.numerator});
-                });
+  return Binary(
+      x, DivideInts, [](double a, double b) { return a / b; },
+      [](const Ratio& a, const Ratio& b) {
+        return Simplified({a.numerator * b.denominator, a.denominator * b.numerator});
+      });
 }
 
 std::optional<Number> FoldMod(std::span<const Number> x) {
@@ -183,7 +184,9 @@ std::optional<Number> FoldMax(std::span<const Number> x) {
 std::optional<Number> FoldNeg(std::span<const Number> x) {
   return Unary(
       x, [](const SymInt& a) { return Number(0 - a); }, [](double a) { return -a; },
-      [](const Ratio& a) { return Number(Ratio{0 - a.numerator, a.denominator}); });
+      [](const Ratio& a) {
+        return Number(Ratio{0 - a.numerator, a.denominator});
+      });
 }
 
 std::optional<Number> FoldAbs(std::span<const Number> x) {
@@ -192,26 +195,37 @@ std::optional<Number> FoldAbs(std::span<const Number> x) {
 }
 
 std::optional<Number> FoldFloor(std::span<const Number> x) {
-  return Unary(x, kNever, [](double a) { return std::floor(a); },
-               [](const Ratio& a) { return Simplified({FloorDiv(a.numerator, a.denominator), 1}); });
+  return Unary(
+      x, kNever, [](double a) { return std::floor(a); },
+      [](const Ratio& a) {
+        return Simplified({FloorDiv(a.numerator, a.denominator), 1});
+      });
 }
 
 std::optional<Number> FoldCeil(std::span<const Number> x) {
-  return Unary(x, kNever, [](double a) { return std::ceil(a); },
-               [](const Ratio& a) { return Simplified({CeilDiv(a.numerator, a.denominator), 1}); });
+  return Unary(
+      x, kNever, [](double a) { return std::ceil(a); },
+      [](const Ratio& a) {
+        return Simplified({CeilDiv(a.numerator, a.denominator), 1});
+      });
 }
 
 std::optional<Number> FoldRound(std::span<const Number> x) {
-  return Unary(x, kNever, [](double a) { return std::nearbyint(a); }, kNever);
+  return Unary(
+      x, kNever, [](double a) { return std::nearbyint(a); }, kNever);
 }
 
 std::optional<Number> FoldSqrt(std::span<const Number> x) {
-  return Unary(x, kNever, [](double a) { return std::sqrt(a); }, kNever);
+  return Unary(
+      x, kNever, [](double a) { return std::sqrt(a); }, kNever);
 }
 
 std::optional<Number> FoldReciprocal(std::span<const Number> x) {
-  return Unary(x, kNever, [](double a) { return 1 / a; },
-               [](const Ratio& a) { return Simplified({a.denominator, a.numerator}); });
+  return Unary(
+      x, kNever, [](double a) { return 1 / a; },
+      [](const Ratio& a) {
+        return Simplified({a.denominator, a.numerator});
+      });
 }
 
 std::optional<Number> FoldEqual(std::span<const Number> x) {

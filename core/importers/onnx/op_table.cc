@@ -23,10 +23,8 @@ const OpTable& KnownOps() {
 }
 
 const OpRule& UnknownOp() {
-  static const OpRule rule = {.infer = [](NodeView&) { return std::vector<Inferred>(); },
-                              .cost = CostTraffic,
-                              .min_inputs = 0,
-                              .random = true};
+  static const OpRule rule = {
+      .infer = [](NodeView&) { return std::vector<Inferred>(); }, .cost = CostTraffic, .min_inputs = 0, .random = true};
   return rule;
 }
 

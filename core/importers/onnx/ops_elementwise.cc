@@ -214,8 +214,7 @@ void AddElementwiseOps(OpTable& table) {
       {"Xor", Predicate("logical", nullptr)},
       {"IsInf", {.infer = InferIsNan, .cost = CostElementwise, .kernel = "compare"}},
       {"IsNaN", {.infer = InferIsNan, .cost = CostElementwise, .kernel = "compare"}},
-      {"Where",
-       {.infer = InferWhere, .cost = CostElementwise, .kernel = "where", .fold = FoldWhere, .min_inputs = 3}},
+      {"Where", {.infer = InferWhere, .cost = CostElementwise, .kernel = "where", .fold = FoldWhere, .min_inputs = 3}},
 
       {"Cast", {.infer = InferCast, .cost = CostCast, .kernel = "cast"}},
       {"CastLike", {.infer = InferCastLike, .cost = CostCast, .kernel = "cast", .min_inputs = 2}},

@@ -190,8 +190,8 @@ std::vector<Inferred> InferSlice(NodeView& node) {
 // A slice of everything in order copies nothing.
 GraphNode CostSlice(NodeView& node, const std::vector<Tensor>& outputs) {
   const std::optional<std::vector<Range>> ranges = ReadRanges(node);
-  const bool in_order = ranges.has_value() && std::all_of(ranges->begin(), ranges->end(),
-                                                          [](const Range& range) { return range.step == 1; });
+  const bool in_order = ranges.has_value() &&
+                        std::all_of(ranges->begin(), ranges->end(), [](const Range& range) { return range.step == 1; });
   return in_order && outputs[0].shape == node.in(0).shape ? CostView(node, outputs) : CostCopy(node, outputs);
 }
 

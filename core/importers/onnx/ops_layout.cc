@@ -320,9 +320,8 @@ std::vector<Inferred> InferExpand(NodeView& node) {
   const std::optional<std::vector<std::int64_t>> from = ConstantDims(x.shape);
   const std::optional<std::vector<std::int64_t>> to = ConstantDims(*shape);
   if (node.contents(0) != nullptr && from.has_value() && to.has_value() && SmallElementCount(*shape).has_value()) {
-    result.contents = Rearranged(*node.contents(0), *to, [&](const std::vector<std::int64_t>& index) {
-      return BroadcastOffset(index, *from);
-    });
+    result.contents = Rearranged(*node.contents(0), *to,
+                                 [&](const std::vector<std::int64_t>& index) { return BroadcastOffset(index, *from); });
   }
   return {std::move(result)};
 }

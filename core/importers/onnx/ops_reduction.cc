@@ -1,5 +1,5 @@
 // Operators that reduce along axes, and running sums.
-#include <algorithm>
+#include <array>
 
 #include "core/importers/onnx/cost.h"
 #include "core/importers/onnx/ops.h"
@@ -52,7 +52,7 @@ std::vector<Inferred> InferReduction(NodeView& node) {
     return {std::move(result)};
   Number total = contents->front();
   for (std::size_t i = 1; i < contents->size(); ++i) {
-    const Number pair[] = {total, (*contents)[i]};
+    const std::array<Number, 2> pair = {total, (*contents)[i]};
     std::optional<Number> next = node.rule().fold(pair);
     if (!next.has_value()) return {std::move(result)};
     total = *std::move(next);
@@ -64,7 +64,10 @@ std::vector<Inferred> InferReduction(NodeView& node) {
 GraphNode ReductionNode(const Tensor& x, std::string_view kernel, const std::vector<bool>& reduced) {
   SymInt rows = 1;
   SymInt cols = 1;
-  for (std::size_t i = 0; i < x.shape.size(); ++i) (reduced[i] ? cols : rows) = (reduced[i] ? cols : rows) * x.shape[i];
+  for (std::size_t i = 0; i < x.shape.size(); ++i) {
+    SymInt& extent = reduced[i] ? cols : rows;
+    extent = extent * x.shape[i];
+  }
   return VectorNode(KernelDType(x.type), kernel, rows, cols, 1);
 }
 
@@ -89,7 +92,8 @@ GraphNode CostAlongAxis(NodeView& node, const std::vector<Tensor>& outputs) {
   std::optional<std::size_t> axis;
   if (node.has(1)) {
     const std::optional<std::vector<SymInt>> given = node.IntsAt(1);
-    if (given.has_value() && given->size() == 1) axis = node.Axis(given->front().constant().value_or(-1), x.shape.size());
+    if (given.has_value() && given->size() == 1)
+      axis = node.Axis(given->front().constant().value_or(-1), x.shape.size());
   } else {
     axis = node.Axis(node.Int("axis", 0), x.shape.size());
   }

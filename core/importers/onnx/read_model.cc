@@ -4,6 +4,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/wire_format_lite.h>
 
+#include <array>
 #include <string>
 
 #include "core/base/errors.h"
@@ -33,9 +34,10 @@ constexpr std::int64_t kBytesOfString = 48;
 constexpr std::int64_t kBytesOfNumber = 8;
 
 void AppendVarint(std::uint64_t value, std::string& out) {
-  std::uint8_t bytes[10];
-  const std::uint8_t* end = CodedOutputStream::WriteVarint64ToArray(value, bytes);
-  out.append(bytes, end);
+  constexpr std::size_t kMaxVarintBytes = 10;
+  std::array<std::uint8_t, kMaxVarintBytes> bytes;
+  const std::uint8_t* end = CodedOutputStream::WriteVarint64ToArray(value, bytes.data());
+  out.append(static_cast<const std::uint8_t*>(bytes.data()), end);
 }
 
 // A length that is filled in once what it measures has been written: a varint

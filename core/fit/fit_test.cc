@@ -1,0 +1,246 @@
+#include "core/fit/fit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "core/base/errors.h"
+#include "core/device/catalogue.h"
+#include "core/device/machine_of.h"
+#include "core/feedback/error_summary.h"
+#include "core/fit/table_fit.h"
+#include "core/fit/wave_fit.h"
+#include "core/ops/forms.h"
+#include "core/predict/compiled_table.h"
+#include "core/predict/predictor.h"
+#include "core/predict/wave.h"
+
+namespace gpueta {
+namespace {
+
+using ::testing::HasSubstr;
+
+DeviceSpec Spec() { return Catalogue::BuiltIn().Get("h100-sxm").value(); }
+
+// A device whose GEMMs follow the family form with parameters off their
+// starts, a wave step the form does not know, and noise.
+std::vector<Measurement> SimulatedGemms(std::size_t count, unsigned seed, double noise, double scale = 1) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  std::normal_distribution<double> normal(0, noise);
+  const TableKey key{.op = Op::kGemm, .dtype = DType::kBf16, .timing = Timing::kGraph};
+  const Machine<double> machine = MachineOf(Spec(), key);
+  std::vector<double> theta;
+  for (const ParamSpec& param : GemmForm::kParams) theta.push_back(param.start);
+  theta[0] = 4;
+  theta[1] = 1.7;
+  theta[2] = 1.4;
+  const auto draw = [&](double low, double high, double step) {
+    return std::max(1.0, std::round(std::exp(std::log(low) + uniform(random) * std::log(high / low)) / step)) * step;
+  };
+  std::vector<Measurement> rows;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double dims[] = {1, draw(1, 8192, 1), draw(64, 8192, 64), draw(64, 8192, 64)};
+    Measurement row;
+    row.device = "h100-sxm";
+    row.source = "simulated";
+    row.timing = Timing::kGraph;
+    row.kernel.dtype = DType::kBf16;
+    row.kernel.work = Gemm{.batch = 1, .m = static_cast<std::int64_t>(dims[1]), .n = static_cast<std::int64_t>(dims[2]), .k = static_cast<std::int64_t>(dims[3])};
+    const double bump = dims[1] > 500 ? 1.1 : 1.0;
+    row.latency_us = scale * bump * FormLatencyUs(key.op, key.phase, machine, theta, dims) * std::exp(normal(random));
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+Predictor PredictorOf(const Profile& profile) {
+  return Predictor(profile.spec, std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(profile)).value()), nullptr);
+}
+
+ErrorSummary Errors(const Predictor& predictor, const std::vector<Measurement>& rows, const std::string& estimator = "") {
+  std::vector<PredictedAndObserved> pairs;
+  for (const Measurement& row : rows) {
+    pairs.push_back({predictor.EstimateKernel(row.kernel, {.timing = row.timing, .estimator = estimator})->latency_us, row.latency_us});
+  }
+  return Summarise(pairs);
+}
+
+TEST(FitProfileTest, PredictsShapesItNeverSaw) {
+  const auto profile = FitProfile(Spec(), SimulatedGemms(250, 1, 0.02));
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  const ErrorSummary errors = Errors(PredictorOf(*profile), SimulatedGemms(1000, 2, 0.02));
+  EXPECT_LT(errors.mape, 0.045);
+  EXPECT_LT(std::abs(errors.bias), 0.02);
+}
+
+TEST(FitProfileTest, IntervalsCoverWhatTheyPromise) {
+  const auto profile = FitProfile(Spec(), SimulatedGemms(300, 3, 0.05));
+  const ErrorSummary errors = Errors(PredictorOf(*profile), SimulatedGemms(2000, 4, 0.05));
+  EXPECT_GE(errors.below_p90, 0.84);
+  EXPECT_LE(errors.below_p90, 0.97);
+  EXPECT_GE(errors.below_p99, 0.96);
+}
+
+TEST(FitProfileTest, EqualRowsAndSeedGiveEqualBytes) {
+  const auto rows = SimulatedGemms(120, 5, 0.02);
+  const auto once = FitProfile(Spec(), rows, {.seed = 9}), again = FitProfile(Spec(), rows, {.seed = 9});
+  EXPECT_EQ(SerializeProfile(*once), SerializeProfile(*again));
+}
+
+TEST(FitProfileTest, ScalingAllTimesScalesThePredictions) {
+  const Predictor plain = PredictorOf(FitProfile(Spec(), SimulatedGemms(200, 6, 0.01)).value());
+  const Predictor scaled = PredictorOf(FitProfile(Spec(), SimulatedGemms(200, 6, 0.01, 1.5)).value());
+  for (const Measurement& row : SimulatedGemms(200, 7, 0)) {
+    const double ratio = scaled.EstimateKernel(row.kernel)->latency_us.p50 / plain.EstimateKernel(row.kernel)->latency_us.p50;
+    ASSERT_NEAR(ratio, 1.5, 0.15);
+  }
+}
+
+TEST(FitProfileTest, AFewBadRowsDoLittleHarm) {
+  auto rows = SimulatedGemms(300, 8, 0.02);
+  const double clean = Errors(PredictorOf(FitProfile(Spec(), rows).value()), SimulatedGemms(1000, 9, 0.02)).mape;
+  for (std::size_t i = 0; i < rows.size(); i += 33) rows[i].latency_us *= i % 2 == 0 ? 3 : 0.4;
+  const double dirty = Errors(PredictorOf(FitProfile(Spec(), rows).value()), SimulatedGemms(1000, 9, 0.02)).mape;
+  EXPECT_LT(dirty, clean * 1.5 + 0.01);
+}
+
+TEST(FitProfileTest, AHandfulOfRowsStillFit) {
+  for (std::size_t n : {1, 2, 5, 12}) {
+    const auto profile = FitProfile(Spec(), SimulatedGemms(n, 10, 0.02));
+    ASSERT_TRUE(profile.ok()) << n << ": " << profile.status();
+    EXPECT_LT(Errors(PredictorOf(*profile), SimulatedGemms(300, 11, 0.02)).mape, 0.6) << n;
+  }
+}
+
+TEST(FitProfileTest, ManyRowsAreTrainedOnDirectly) {
+  const auto profile = FitProfile(Spec(), SimulatedGemms(4000, 12, 0.02));
+  EXPECT_LT(Errors(PredictorOf(*profile), SimulatedGemms(1000, 13, 0.02)).mape, 0.03);
+}
+
+TEST(FitProfileTest, TablesNeverMix) {
+  auto rows = SimulatedGemms(40, 14, 0.01);
+  for (std::size_t i = 0; i < 20; ++i) rows[i].timing = Timing::kKernel;
+  const auto profile = FitProfile(Spec(), rows);
+  ASSERT_EQ(profile->tables.size(), 2u);
+  EXPECT_EQ(profile->tables[0].rows, 20);
+}
+
+TEST(FitProfileTest, NoRowsAreRefused) {
+  const auto profile = FitProfile(Spec(), {});
+  EXPECT_EQ(profile.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(profile.status()), HasSubstr("measure some kernels first"));
+}
+
+TEST(FitProfileTest, FarOutsideTheHullStaysNearTheRoofline) {
+  const Predictor predictor = PredictorOf(FitProfile(Spec(), SimulatedGemms(250, 15, 0.02)).value());
+  const Kernel huge{.name = "", .dtype = DType::kBf16, .work = Gemm{.m = 819200, .n = 819200, .k = 8192}, .launch = {}};
+  const double ratio = predictor.EstimateKernel(huge)->latency_us.p50 / predictor.EstimateKernel(huge, {.estimator = "roofline"})->latency_us.p50;
+  EXPECT_GT(ratio, 0.95);
+  EXPECT_LT(ratio, 3);
+}
+
+// Vector ops differ by name: each label has parameters of its own.
+TEST(FitProfileTest, LabelsHaveParametersOfTheirOwn) {
+  std::vector<Measurement> rows;
+  std::mt19937 random(16);
+  for (int i = 0; i < 200; ++i) {
+    Measurement row;
+    row.device = "h100-sxm";
+    row.kernel.dtype = DType::kFp32;
+    const bool slow = i % 2 == 0;
+    const Vector work{.op = slow ? "softmax" : "relu", .rows = 1 << (random() % 14), .cols = 64 << (random() % 7)};
+    row.kernel.work = work;
+    const double bytes = 8.0 * static_cast<double>(work.rows * work.cols);
+    row.latency_us = 4 + bytes / 3350e3 * (slow ? 4.0 : 1.2);
+    rows.push_back(row);
+  }
+  const Predictor predictor = PredictorOf(FitProfile(Spec(), rows).value());
+  EXPECT_LT(Errors(predictor, rows).mape, 0.03);
+  Kernel unseen = rows[0].kernel;
+  std::get<Vector>(unseen.work).op = "sigmoid";
+  EXPECT_EQ(predictor.EstimateKernel(unseen)->provenance, Provenance::kExtrapolated);
+}
+
+TEST(WaveFitTest, RecoversAKernelOfKnownWaves) {
+  const TableKey key{.op = Op::kGemm, .dtype = DType::kFp32, .timing = Timing::kKernel};
+  const Machine<double> machine = MachineOf(Spec(), key);
+  std::mt19937 random(17);
+  std::normal_distribution<double> noise(0, 0.01);
+  std::vector<Measurement> rows;
+  for (int i = 0; i < 60; ++i) {
+    Measurement row;
+    row.device = "h100-sxm";
+    row.kernel.dtype = DType::kFp32;
+    row.kernel.work = Gemm{.m = 64 + static_cast<std::int64_t>(random() % 4000), .n = 64 + static_cast<std::int64_t>(random() % 4000), .k = 256};
+    row.kernel.launch.kernel = "sgemm_128x64_nn";
+    const auto r = WaveRegressors(row.kernel, machine, {128, 64}, 2).value();
+    row.latency_us = (3 + 1.3 * r[2] + 0.8 * r[4]) * std::exp(noise(random));
+    rows.push_back(row);
+  }
+  std::vector<const Measurement*> pointers;
+  for (const Measurement& row : rows) pointers.push_back(&row);
+  const auto configs = FitKernelConfigs(MakeTableData(key, pointers, [&](const Measurement&) { return machine; }));
+  ASSERT_EQ(configs.size(), 1u);
+  EXPECT_EQ(configs[0].resident_blocks, 2);
+  EXPECT_LT(configs[0].error_ln, 0.015F);
+  EXPECT_NEAR(configs[0].coefficients[0], 3, 0.5);
+}
+
+TEST(WaveFitTest, KernelsWithFewRowsHaveNoConfiguration) {
+  auto rows = SimulatedGemms(7, 18, 0.01);
+  for (Measurement& row : rows) row.kernel.launch.kernel = "sgemm_128x64";
+  EXPECT_TRUE(FitProfile(Spec(), rows)->tables[0].kernel_configs.empty());
+}
+
+TEST(IntervalOfTest, IsConformalAndOrdered) {
+  std::vector<double> errors;
+  for (int i = 0; i < 99; ++i) errors.push_back(i / 100.0);
+  const Interval interval = IntervalOf(errors, 0.01);
+  EXPECT_NEAR(interval.p90_ln, 0.89, 1e-6);  // the 90th of 99
+  EXPECT_NEAR(interval.p99_ln, std::max(0.98, 0.89 * 2.3263 / 1.2816), 1e-3);
+  for (std::size_t n : {0, 1, 3, 8}) {
+    const Interval few = IntervalOf(std::vector<double>(n, 0.1), 0.01);
+    EXPECT_GT(few.p90_ln, 0);
+    EXPECT_GE(few.p99_ln, few.p90_ln);
+  }
+}
+
+TEST(FitTransferTest, AnswersForADeviceThatWasLeftOut) {
+  // Two devices made of the same parameters, a third predicted from them.
+  const TableKey key{.op = Op::kVector, .dtype = DType::kFp32, .timing = Timing::kEager};
+  std::mt19937 random(19);
+  std::vector<Measurement> rows;
+  std::vector<double> theta;
+  for (const ParamSpec& param : VectorForm::kParams) theta.push_back(param.start);
+  const auto simulate = [&](const std::string& slug) {
+    const Machine<double> machine = MachineOf(Catalogue::BuiltIn().Get(slug).value(), key);
+    for (int i = 0; i < 150; ++i) {
+      const Vector work{.op = "add", .rows = 1 + static_cast<std::int64_t>(random() % 20000), .cols = 64 + static_cast<std::int64_t>(random() % 2000)};
+      const double dims[] = {static_cast<double>(work.rows), static_cast<double>(work.cols), 1};
+      Measurement row;
+      row.device = slug;
+      row.timing = Timing::kEager;
+      row.kernel.work = work;
+      row.latency_us = FormLatencyUs(key.op, key.phase, machine, theta, dims);
+      rows.push_back(row);
+    }
+  };
+  simulate("t4");
+  simulate("a100-pcie-40gb");
+  const auto spec_of = [](const std::string& slug) { return Catalogue::BuiltIn().Get(slug); };
+  const auto transfer = FitTransferProfile(rows, spec_of);
+  ASSERT_TRUE(transfer.ok()) << transfer.status();
+  EXPECT_TRUE(transfer->transfer);
+  rows.clear();
+  simulate("v100-pcie-32gb");
+  const Predictor unseen(Catalogue::BuiltIn().Get("v100-pcie-32gb").value(), nullptr,
+                         std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(*transfer)).value()));
+  EXPECT_LT(Errors(unseen, rows).mape, 0.05);
+  EXPECT_EQ(unseen.EstimateKernel(rows[0].kernel)->provenance, Provenance::kTransferred);
+}
+
+}  // namespace
+}  // namespace gpueta

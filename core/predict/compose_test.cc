@@ -1,0 +1,101 @@
+#include "core/predict/compose.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace gpueta {
+namespace {
+
+GraphNode Node(Work work, std::vector<int> inputs = {}, Costing costing = Costing::kKernel) {
+  GraphNode node;
+  node.kernel = {.name = "n", .dtype = DType::kFp32, .work = std::move(work), .launch = {}};
+  node.inputs = std::move(inputs);
+  node.costing = costing;
+  return node;
+}
+
+std::vector<Kernel> KernelsOf(const Graph& graph) {
+  std::vector<Kernel> kernels;
+  for (const GraphNode& node : graph.nodes) kernels.push_back(node.kernel);
+  return kernels;
+}
+
+absl::StatusOr<Estimate> Ten(const Kernel&) {
+  Estimate e;
+  e.latency_us = {10, 12, 15};
+  e.provenance = Provenance::kInterpolated;
+  e.estimator = "family";
+  return e;
+}
+
+Graph Chain(int kernels) {
+  Graph graph;
+  for (int i = 0; i < kernels; ++i) graph.nodes.push_back(Node(Gemm{.m = 8 + i, .n = 8, .k = 8}, i == 0 ? std::vector<int>{} : std::vector{i - 1}));
+  return graph;
+}
+
+TEST(ComposeGraphTest, KernelsOfOneStreamAddUp) {
+  const Graph graph = Chain(5);
+  const auto e = ComposeGraph(graph, KernelsOf(graph), {}, Ten);
+  EXPECT_DOUBLE_EQ(e->latency_us.p50, 50);
+  EXPECT_DOUBLE_EQ(e->provenance.at(Provenance::kInterpolated), 1);
+  EXPECT_EQ(e->estimator, "family");
+}
+
+TEST(ComposeGraphTest, TheSlowerOfHostAndDeviceDecides) {
+  const Graph graph = Chain(10);
+  const auto device_bound = ComposeGraph(graph, KernelsOf(graph), {.host_issue_us = 1}, Ten);
+  const auto host_bound = ComposeGraph(graph, KernelsOf(graph), {.host_issue_us = 100}, Ten);
+  EXPECT_NEAR(device_bound->latency_us.p50, 100, 1);
+  EXPECT_NEAR(host_bound->latency_us.p50, 1000, 5);
+  EXPECT_GE(host_bound->latency_us.p50, 1000);
+}
+
+TEST(ComposeGraphTest, GapsLieBetweenKernelsOfAReplayedGraph) {
+  const Graph graph = Chain(10);
+  EXPECT_DOUBLE_EQ(ComposeGraph(graph, KernelsOf(graph), {.gap_us = 1}, Ten)->latency_us.p50, 110);
+}
+
+TEST(ComposeGraphTest, RepetitionsAreOnePartAndViewsCostNothing) {
+  Graph graph;
+  for (int i = 0; i < 6; ++i) graph.nodes.push_back(Node(Gemm{.m = 8, .n = 8, .k = 8}));
+  graph.nodes.push_back(Node(Vector{.op = "copy", .rows = 1, .cols = 1}, {}, Costing::kFree));
+  const auto e = ComposeGraph(graph, KernelsOf(graph), {}, Ten);
+  ASSERT_EQ(e->parts.size(), 1u);
+  EXPECT_EQ(e->parts[0].count, 6);
+  EXPECT_DOUBLE_EQ(e->latency_us.p50, 60);
+}
+
+TEST(ComposeGraphTest, IndependentErrorsPartlyCancelRepeatedOnesDoNot) {
+  Graph repeated;
+  for (int i = 0; i < 20; ++i) repeated.nodes.push_back(Node(Gemm{.m = 8, .n = 8, .k = 8}));
+  const Graph distinct = Chain(20);
+  const auto width = [](const Graph& graph) {
+    const Quantiles q = ComposeGraph(graph, KernelsOf(graph), {}, Ten)->latency_us;
+    return std::log(q.p90 / q.p50);
+  };
+  EXPECT_NEAR(width(repeated), std::log(1.2), 1e-9);
+  EXPECT_LT(width(distinct), width(repeated));
+  EXPECT_GT(width(distinct), std::log(1.2) / std::sqrt(20.0));
+}
+
+TEST(ComposeGraphTest, ErrorsNameTheNode) {
+  const Graph graph = Chain(2);
+  const auto e = ComposeGraph(graph, KernelsOf(graph), {}, [](const Kernel&) -> absl::StatusOr<Estimate> { return absl::FailedPreconditionError("no"); });
+  EXPECT_EQ(e.status().message(), "nodes[0] (n): no");
+}
+
+TEST(MemoryBytesTest, CountsParametersAndWhatIsAliveTogether) {
+  Graph graph;
+  graph.parameter_bytes = 1000;
+  // Two branches of 400 bytes meet: 400 + 400 + 400 live at the join.
+  graph.nodes.push_back(Node(Vector{.op = "relu", .rows = 10, .cols = 10}));
+  graph.nodes.push_back(Node(Vector{.op = "relu", .rows = 10, .cols = 10}, {0}));
+  graph.nodes.push_back(Node(Vector{.op = "add", .rows = 10, .cols = 10, .operands = 2}, {0, 1}));
+  graph.nodes.push_back(Node(Vector{.op = "relu", .rows = 10, .cols = 10}, {2}));
+  EXPECT_EQ(MemoryBytes(graph, KernelsOf(graph)), 1000 + 1200);
+}
+
+}  // namespace
+}  // namespace gpueta

@@ -1,0 +1,296 @@
+#include "core/predict/predictor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "core/base/errors.h"
+#include "core/predict/compiled_table.h"
+#include "core/predict/snapshot.h"
+#include "core/predict/wave.h"
+#include "core/testing/test_profile.h"
+
+namespace gpueta {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::MakeTestProfile;
+using testing::MakeTestTable;
+
+Kernel GemmKernel(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::kBf16) {
+  return {.name = "", .dtype = dtype, .work = Gemm{.m = m, .n = n, .k = k}, .launch = {}};
+}
+
+std::shared_ptr<const CompiledProfile> Compile(Profile profile) {
+  return std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(profile)).value());
+}
+
+// With a network, measured kernels and a hull, so that every path is taken.
+Profile RichProfile() {
+  Profile profile = MakeTestProfile("h100-sxm");
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> uniform(-0.2F, 0.2F);
+  for (Table& table : profile.tables) {
+    const std::size_t inputs = FormInfoOf(table.key.op, table.key.phase).features.size() + table.variants.size();
+    table.residual.feature_mean.assign(inputs, 5.0F);
+    table.residual.feature_scale.assign(inputs, 0.2F);
+    table.residual.hidden = {10, 6};
+    for (std::size_t i = 0; i < (inputs + 1) * 10 + 11 * 6 + 7; ++i) table.residual.weights.push_back(uniform(random));
+  }
+  Table& gemm = profile.tables[0];
+  gemm.dim_min = {1, 16, 64, 64};
+  gemm.dim_max = {1, 4096, 4096, 4096};
+  gemm.measured_hash = {HashOf(GemmKernel(128, 256, 512))};
+  gemm.measured_ln = {0.3F};
+  return profile;
+}
+
+Predictor RichPredictor(std::shared_ptr<const CompiledProfile> transfer = nullptr) {
+  return Predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(RichProfile()), std::move(transfer), 3);
+}
+
+TEST(PredictorTest, QuantilesAreOrderedAndPositive) {
+  const Predictor predictor = RichPredictor();
+  std::mt19937 random(2);
+  std::uniform_int_distribution<std::int64_t> dim(1, 20000);
+  for (int i = 0; i < 500; ++i) {
+    const auto e = predictor.EstimateKernel(GemmKernel(dim(random), dim(random), dim(random)));
+    ASSERT_TRUE(e.ok());
+    ASSERT_GT(e->latency_us.p50, 0);
+    ASSERT_LE(e->latency_us.p50, e->latency_us.p90);
+    ASSERT_LE(e->latency_us.p90, e->latency_us.p99);
+  }
+}
+
+TEST(PredictorTest, ProvenanceSaysWhatTheEstimateRestsOn) {
+  const Predictor predictor = RichPredictor(Compile([] {
+    Profile transfer = MakeTestProfile("transfer");
+    transfer.transfer = true;
+    transfer.tables = {MakeTestTable({.op = Op::kGemm, .dtype = DType::kFp32, .timing = Timing::kEager})};
+    return transfer;
+  }()));
+  EXPECT_EQ(predictor.EstimateKernel(GemmKernel(128, 256, 512))->provenance, Provenance::kMeasured);
+  EXPECT_EQ(predictor.EstimateKernel(GemmKernel(129, 256, 512))->provenance, Provenance::kInterpolated);
+  EXPECT_EQ(predictor.EstimateKernel(GemmKernel(8192, 256, 512))->provenance, Provenance::kExtrapolated);
+  EXPECT_EQ(predictor.EstimateKernel(GemmKernel(128, 256, 512, DType::kFp32))->provenance, Provenance::kTransferred);
+  EXPECT_EQ(predictor.EstimateKernel(GemmKernel(128, 256, 512), {.estimator = "roofline"})->provenance, Provenance::kRoofline);
+}
+
+TEST(PredictorTest, AMeasuredKernelAnswersWithItsMeasurement) {
+  const Predictor predictor = RichPredictor();
+  Profile without = RichProfile();
+  without.tables[0].measured_hash.clear();
+  without.tables[0].measured_ln.clear();
+  const Predictor plain(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(without), nullptr);
+  const Kernel kernel = GemmKernel(128, 256, 512);
+  EXPECT_NEAR(predictor.EstimateKernel(kernel)->latency_us.p50 / plain.EstimateKernel(kernel)->latency_us.p50, std::exp(0.3), 1e-5);
+}
+
+TEST(PredictorTest, IntervalsWidenOutsideTheHull) {
+  const Predictor predictor = RichPredictor();
+  const auto width = [&](std::int64_t m) {
+    const Quantiles q = predictor.EstimateKernel(GemmKernel(m, 1024, 1024))->latency_us;
+    return q.p90 / q.p50;
+  };
+  EXPECT_LT(width(4096), width(8192));
+  EXPECT_LT(width(8192), width(65536));
+}
+
+TEST(PredictorTest, ConvertedTimingIsNotCalledMeasured) {
+  const Predictor predictor = RichPredictor();
+  const auto converted = predictor.EstimateKernel(GemmKernel(128, 256, 512), {.timing = Timing::kEager});
+  EXPECT_NE(converted->provenance, Provenance::kMeasured);
+  EXPECT_GT(converted->latency_us.p50, predictor.EstimateKernel(GemmKernel(128, 256, 512))->latency_us.p50);
+}
+
+TEST(PredictorTest, AnotherTypeStandsInWithAWiderInterval) {
+  const Predictor predictor = RichPredictor();
+  const auto bf16 = predictor.EstimateKernel(GemmKernel(1000, 1024, 1024)).value();
+  const auto fp16 = predictor.EstimateKernel(GemmKernel(1000, 1024, 1024, DType::kFp16)).value();
+  EXPECT_NEAR(fp16.latency_us.p50 / bf16.latency_us.p50, 1, 0.05);  // the same peak
+  EXPECT_GT(fp16.latency_us.p90 / fp16.latency_us.p50, bf16.latency_us.p90 / bf16.latency_us.p50);
+  EXPECT_EQ(fp16.provenance, Provenance::kExtrapolated);
+}
+
+TEST(PredictorTest, ACollectiveWithoutLinkDataIsRefused) {
+  const Predictor predictor = RichPredictor();
+  const Kernel kernel{.name = "", .dtype = DType::kBf16, .work = Collective{.op = "all_reduce", .bytes = 1 << 20, .ranks = 8}, .launch = {}};
+  EXPECT_EQ(predictor.EstimateKernel(kernel).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(PredictorTest, AnUnknownEstimatorIsRefusedListingTheKnownOnes) {
+  const auto e = RichPredictor().EstimateKernel(GemmKernel(1, 1, 1), {.estimator = "magic"});
+  EXPECT_EQ(e.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(e.status()), HasSubstr("kernel-aware"));
+}
+
+TEST(PredictorTest, TheRooflineIsTheDataSheet) {
+  const auto e = RichPredictor().EstimateKernel(GemmKernel(8192, 8192, 8192), {.estimator = "roofline"});
+  EXPECT_NEAR(e->latency_us.p50, 2.0 * 8192 * 8192 * 8192 / 989.4e6 + 2, 5);
+  EXPECT_EQ(e->bound, Bound::kCompute);
+}
+
+class ColumnsAgreeWithRows : public ::testing::TestWithParam<std::size_t> {};
+
+// 0, 1, 7, 64, 65 and 1000 rows: every way a block can be full.
+TEST_P(ColumnsAgreeWithRows, ToTheBit) {
+  const Predictor predictor = RichPredictor();
+  const std::size_t rows = GetParam();
+  std::mt19937 random(5);
+  const std::vector<Kernel> prototypes = {
+      GemmKernel(1, 1, 1),
+      {.name = "", .dtype = DType::kBf16, .work = Attention{.phase = Attention::Phase::kPrefill, .causal = 1, .kv_dtype = DType::kBf16}, .launch = {}},
+      {.name = "", .dtype = DType::kBf16, .work = Vector{.op = "add"}, .launch = {}},
+      {.name = "", .dtype = DType::kBf16, .work = Vector{.op = "never-seen"}, .launch = {}},
+      {.name = "", .dtype = DType::kFp32, .work = Custom{.op = "mine"}, .launch = {}}};
+  for (const Kernel& prototype : prototypes) {
+    const Op op = prototype.op();
+    std::vector<std::vector<std::uint32_t>> dims(static_cast<std::size_t>(DimNamesOf(op).size), std::vector<std::uint32_t>(rows));
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      for (std::size_t r = 0; r < rows; ++r) dims[d][r] = 1 + static_cast<std::uint32_t>(random() % (op == Op::kAttention ? 300 : 5000));
+    }
+    if (op == Op::kAttention) {
+      for (std::size_t r = 0; r < rows; ++r) {
+        dims[2][r] = dims[1][r];      // kv_len = query_len
+        dims[3][r] = dims[4][r] * 4;  // heads
+      }
+      dims[6] = {1};
+    }
+    if (op == Op::kVector) dims[2] = {2};
+    if (op == Op::kGemm && rows > 3) {
+      dims[0] = {};  // batch: its default
+      dims[1][3] = 128;
+      dims[2][3] = 256;
+      dims[3][3] = 512;
+    }
+    KernelColumns columns{.prototype = prototype, .dims = {}, .rows = rows};
+    for (std::size_t d = 0; d < dims.size(); ++d) columns.dims[d] = dims[d];
+    std::vector<float> p50(rows), p90(rows), p99(rows);
+    std::vector<Provenance> provenance(rows);
+    ColumnsResult result{p50, p90, p99, provenance, {}};
+    const absl::Status status = predictor.EstimateColumns(columns, {}, result);
+    ASSERT_TRUE(status.ok()) << status;
+    for (std::size_t r = 0; r < rows; ++r) {
+      Kernel kernel = prototype;
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        const std::int64_t value = dims[d].empty() ? 1 : dims[d][dims[d].size() == 1 ? 0 : r];
+        SetDim(kernel, static_cast<int>(d), value);
+      }
+      const Estimate e = predictor.EstimateKernel(kernel).value();
+      ASSERT_EQ(p50[r], static_cast<float>(e.latency_us.p50)) << Describe(kernel);
+      ASSERT_EQ(p90[r], static_cast<float>(e.latency_us.p90)) << Describe(kernel);
+      ASSERT_EQ(p99[r], static_cast<float>(e.latency_us.p99)) << Describe(kernel);
+      ASSERT_EQ(provenance[r], e.provenance) << Describe(kernel);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ColumnsAgreeWithRows, ::testing::Values(0, 1, 7, 64, 65, 1000));
+
+TEST(EstimateColumnsTest, BadColumnsNameTheFieldAndTheRow) {
+  const Predictor predictor = RichPredictor();
+  const std::vector<std::uint32_t> three = {1, 2, 3}, two = {1, 2}, zero = {5, 0, 7};
+  std::vector<float> p50(3);
+  ColumnsResult result{p50, {}, {}, {}, {}};
+  KernelColumns columns{.prototype = GemmKernel(1, 1, 1), .dims = {}, .rows = 3};
+  columns.dims[1] = three;
+  columns.dims[2] = three;
+  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)), HasSubstr("gemm.k: is empty"));
+  columns.dims[3] = two;
+  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)), HasSubstr("gemm.k: has 2 values, must have 3"));
+  columns.dims[3] = zero;
+  const std::vector<std::uint32_t> huge = {1, 1U << 31, 1};
+  columns.dims[3] = three;
+  columns.dims[1] = columns.dims[2] = huge;
+  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)), HasSubstr("rows[1].gemm.dims: more than 2^62"));
+  columns.dims[3] = zero;
+  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)), HasSubstr("gemm.k[1]: is 0, must be at least 1"));
+}
+
+TEST(WaveTest, TilesAreReadFromKernelNames) {
+  EXPECT_EQ(TileOfKernelName("ampere_sgemm_128x64_nn")->m, 128);
+  EXPECT_EQ(TileOfKernelName("ampere_sgemm_128x64_nn")->n, 64);
+  EXPECT_EQ(TileOfKernelName("cutlass_80_simt_sgemm_256x128_8x4_nn_align1")->m, 256);
+  EXPECT_FALSE(TileOfKernelName("vectorized_elementwise_4x4").has_value());
+  EXPECT_FALSE(TileOfKernelName("softmax").has_value());
+  EXPECT_FALSE(TileOfKernelName("99999999999999999999x64").has_value());
+}
+
+TEST(WaveTest, AnotherWaveBeginsWhenTheSlotsAreFull) {
+  const Machine<double> machine{.sms = 10, .peak = 1e6, .bandwidth = 1e5, .l2 = 1e6};
+  const auto waves = [&](std::int64_t m) { return (*WaveRegressors(GemmKernel(m, 128, 64), machine, {128, 128}, 1))[1]; };
+  EXPECT_EQ(waves(128 * 10), 1);
+  EXPECT_EQ(waves(128 * 10 + 1), 2);
+}
+
+TEST(WaveTest, TheConfigurationAnswersWhenItIsBetterKnown) {
+  Profile profile = RichProfile();
+  profile.tables[0].cv_mape = 0.08F;
+  profile.tables[0].kernel_configs = {{.kernel = "sgemm_128x128", .tile_m = 128, .tile_n = 128, .resident_blocks = 1,
+                                       .coefficients = {5, 0, 1, 0, 0}, .rows = 50, .error_ln = 0.02F}};
+  const Predictor predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(profile), nullptr);
+  Kernel kernel = GemmKernel(1024, 1024, 4096);
+  kernel.launch.kernel = "sgemm_128x128";
+  const auto named = predictor.EstimateKernel(kernel).value();
+  EXPECT_EQ(named.estimator, "kernel-aware");
+  // 64 tiles in one wave of 132 SMs: 5 + q.
+  EXPECT_NEAR(named.latency_us.p50, 5 + 2.0 * 128 * 128 * 4096 / (989.4e6 / 132), 0.01);
+  EXPECT_EQ(predictor.EstimateKernel(kernel, {.estimator = "family"})->estimator, "family");
+  kernel.launch.kernel = "unknown";
+  EXPECT_EQ(predictor.EstimateKernel(kernel)->estimator, "family");
+}
+
+TEST(SnapshotTest, LabelsChooseAmongProfilesOfADevice) {
+  Profile plain = MakeTestProfile("h100-sxm");
+  Profile labelled = MakeTestProfile("h100-sxm", 2);
+  labelled.labels = {{"driver", "550"}};
+  std::vector<ActiveProfile> active;
+  for (const Profile& p : {plain, labelled}) active.push_back({ParseProfile(SerializeProfile(p)).value(), "", 1});
+  const auto snapshot = Snapshot::Build(active).value();
+  EXPECT_TRUE((*snapshot->Find("h100-sxm", {{"driver", "550"}}))->profile()->profile.labels.contains("driver"));
+  EXPECT_TRUE((*snapshot->Find("h100-sxm", {{"driver", "535"}}))->profile()->profile.labels.empty());
+  EXPECT_TRUE((*snapshot->Find("h100-pairwise-nvlink"))->profile() != nullptr);  // an alias
+}
+
+TEST(SnapshotTest, ANodesProfileAnswersOnlyForItsNode) {
+  std::vector<ActiveProfile> active;
+  active.push_back({ParseProfile(SerializeProfile(MakeTestProfile("h100-sxm"))).value(), "", 1});
+  active.push_back({ParseProfile(SerializeProfile(MakeTestProfile("h100-sxm", 2))).value(), "node-7", 1});
+  const auto snapshot = Snapshot::Build(active).value();
+  const float usual = (*snapshot->Find("h100-sxm"))->profile()->profile.tables[0].variants[0].theta[0];
+  EXPECT_EQ((*snapshot->Find("h100-sxm", {{"node", "node-7"}}))->profile()->profile.tables[0].variants[0].theta[0], 2 * usual);
+  EXPECT_EQ((*snapshot->Find("h100-sxm", {{"node", "node-8"}}))->profile()->profile.tables[0].variants[0].theta[0], usual);
+}
+
+TEST(SnapshotTest, TwoProfilesForTheSameKeyAreRefused) {
+  std::vector<ActiveProfile> active;
+  for (float scale : {1.0F, 2.0F}) active.push_back({ParseProfile(SerializeProfile(MakeTestProfile("h100-sxm", scale))).value(), "", 1});
+  EXPECT_EQ(Snapshot::Build(active).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SnapshotTest, UnknownDevicesNameSimilarOnes) {
+  const auto snapshot = Snapshot::Build({}).value();
+  const auto found = snapshot->Find("h100-sxn");
+  EXPECT_EQ(found.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(MessageOf(found.status()), HasSubstr("h100-sxm"));
+}
+
+TEST(SnapshotTest, CatalogueDevicesAnswerWithoutAProfile) {
+  const auto snapshot = Snapshot::Build({}).value();
+  const auto e = (*snapshot->Find("rtx-4090"))->EstimateKernel(GemmKernel(1024, 1024, 1024));
+  EXPECT_EQ(e->provenance, Provenance::kRoofline);
+}
+
+TEST(ExplainTest, NamesTheTableAndWhatWasConverted) {
+  const auto explanation = RichPredictor().Explain(GemmKernel(9000, 1024, 1024), {.timing = Timing::kKernel});
+  ASSERT_TRUE(explanation.ok());
+  const std::string notes = fmt::format("{}", fmt::join(explanation->notes, "\n"));
+  EXPECT_THAT(notes, HasSubstr("gemm bf16 graph"));
+  EXPECT_THAT(notes, HasSubstr("converted to kernel timing"));
+  EXPECT_GT(explanation->roofline_us, 0);
+}
+
+}  // namespace
+}  // namespace gpueta
