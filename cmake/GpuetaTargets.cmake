@@ -25,7 +25,7 @@ function(gpueta_library name)
   endif()
   target_sources(${name} PUBLIC FILE_SET headers TYPE HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${ARG_HEADERS})
   set_target_properties(${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
-  target_link_libraries(${name} ${scope} gpueta_options ${ARG_DEPS})
+  target_link_libraries(${name} ${scope} $<BUILD_INTERFACE:gpueta_options> ${ARG_DEPS})
 endfunction()
 
 # gpueta_executable(NAME SOURCES a.cc... DEPS lib...)

@@ -7,7 +7,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
-#include "client/cli/terminal.h"
+#include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 
 namespace gpueta::cli {
@@ -63,7 +63,7 @@ absl::Status Devices(const DevicesArgs& args, const Globals& globals) {
   const std::vector<std::string> profiled = snapshot->ProfiledDevices();
   std::set<std::string> listed;
   nlohmann::json json = nlohmann::json::array();
-  TextTable table({"device", "architecture", "SMs", "GB/s", "fp32 TFLOPS", "backed by", "expected error"});
+  terminal::TextTable table({"device", "architecture", "SMs", "GB/s", "fp32 TFLOPS", "backed by", "expected error"});
   const auto add = [&](const DeviceSpec& spec, const std::vector<std::string>& aliases) -> absl::Status {
     listed.insert(spec.slug);
     const bool has_profile = std::binary_search(profiled.begin(), profiled.end(), spec.slug);

@@ -7,7 +7,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
-#include "client/cli/terminal.h"
+#include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 #include "core/feedback/error_summary.h"
 
@@ -80,12 +80,12 @@ absl::Status Eval(const EvalArgs& args, const Globals& globals) {
   }
   std::vector<std::string> header = args.by;
   for (const char* name : {"n", "mape", "median", "ape_p90", "ape_p99", "bias", "below_p90", "below_p99"}) header.emplace_back(name);
-  TextTable table(header);
+  terminal::TextTable table(header);
   for (const auto& [group, pairs] : groups) {
     const ErrorSummary s = Summarise(pairs);
     std::vector<std::string> line = group;
     line.push_back(std::to_string(s.n));
-    for (double v : {s.mape, s.median, s.ape_p90, s.ape_p99, s.bias, s.below_p90, s.below_p99}) line.push_back(FormatPercent(v));
+    for (double v : {s.mape, s.median, s.ape_p90, s.ape_p99, s.bias, s.below_p90, s.below_p99}) line.push_back(terminal::FormatPercent(v));
     table.Add(std::move(line));
   }
   fmt::print("{}", table.Render());

@@ -9,7 +9,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
-#include "client/cli/terminal.h"
+#include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 #include "core/fit/fit.h"
 
@@ -63,7 +63,7 @@ std::int64_t CreationTime() {
 
 absl::Status Fit(const FitArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(std::vector<Measurement> rows, ReadRows(args));
-  Progress progress;
+  terminal::Progress progress;
   FitOptions options;
   options.seed = globals.seed;
   options.progress = [&](double share, std::string_view what) { progress.Update(share, what); };
@@ -81,9 +81,9 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
     fmt::print("{}\n", ToJson(*profile, id, args.out).dump(2));
     return absl::OkStatus();
   }
-  TextTable table({"table", "rows", "held-out error", "kernel configurations"});
+  terminal::TextTable table({"table", "rows", "held-out error", "kernel configurations"});
   for (const Table& t : profile->tables) {
-    table.Add({Describe(t.key), std::to_string(t.rows), FormatPercent(t.cv_mape), std::to_string(t.kernel_configs.size())});
+    table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape), std::to_string(t.kernel_configs.size())});
   }
   fmt::print("{}profile {} of {} written to {}\n", table.Render(), id, profile->device, args.out);
   return absl::OkStatus();

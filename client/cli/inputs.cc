@@ -61,6 +61,11 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& glob
   return Snapshot::Build(std::move(active));
 }
 
+absl::StatusOr<Client> ConnectToServer(const Globals& globals) {
+  if (globals.server.empty()) return InvalidArgument("this needs a server: give --server HOST:PORT or set GPUETA_SERVER");
+  return Client::Connect(globals.server);
+}
+
 absl::Status WriteTextFile(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".part";
   {

@@ -10,6 +10,7 @@
 #include "core/device/spec.h"
 #include "core/measurements/measurements.h"
 #include "core/predict/snapshot.h"
+#include "gpueta/client.h"
 
 namespace gpueta::cli {
 
@@ -28,6 +29,9 @@ std::string ProfileDirectory(const Globals& globals);
 
 // Profiles given one by one, else those of the profile directory.
 absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& globals, const std::vector<std::string>& profile_paths);
+
+// INVALID_ARGUMENT when neither --server nor GPUETA_SERVER is given.
+absl::StatusOr<Client> ConnectToServer(const Globals& globals);
 
 // Writes text to a file: all or nothing.
 absl::Status WriteTextFile(const std::string& path, const std::string& text);

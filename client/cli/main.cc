@@ -21,11 +21,9 @@ int main(int argc, char** argv) {
   app.add_option("--seed", globals.seed, "Seed wherever anything is random")->capture_default_str();
 
   Chosen chosen;
-  AddDevices(app, globals, chosen);
-  AddPlan(app, globals, chosen);
-  AddFit(app, globals, chosen);
-  AddPredict(app, globals, chosen);
-  AddEval(app, globals, chosen);
+  for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddFit, AddEval, AddProfile, AddModel}) {
+    add(app, globals, chosen);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

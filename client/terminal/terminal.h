@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-namespace gpueta::cli {
+namespace gpueta::terminal {
 
-// A progress bar on stderr where that is a terminal, a line for each new
-// `what` elsewhere.
+// A progress bar on stderr where that is a terminal, a line for every tenth of
+// the work elsewhere.
 class Progress {
  public:
   Progress();
@@ -20,7 +20,7 @@ class Progress {
  private:
   bool terminal_;
   bool drawn_ = false;
-  std::string last_;
+  int last_tenth_ = -1;
 };
 
 // Columns of text; those whose cells are numbers are right-aligned.
@@ -39,4 +39,4 @@ class TextTable {
 std::string FormatUs(double us);
 std::string FormatPercent(double fraction);
 
-}  // namespace gpueta::cli
+}  // namespace gpueta::terminal

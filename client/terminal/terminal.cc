@@ -1,4 +1,4 @@
-#include "client/cli/terminal.h"
+#include "client/terminal/terminal.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace gpueta::cli {
+namespace gpueta::terminal {
 namespace {
 
 constexpr int kBarWidth = 30;
@@ -43,9 +43,9 @@ void Progress::Update(double share, std::string_view what) {
                std::string(static_cast<std::size_t>(kBarWidth - full), ' '), share * 100, what);
     std::fflush(stderr);
     drawn_ = true;
-  } else if (what != last_) {
+  } else if (const int tenth = static_cast<int>(share * 10); tenth != last_tenth_) {
     fmt::print(stderr, "{:3.0f}% {}\n", share * 100, what);
-    last_ = what;
+    last_tenth_ = tenth;
   }
 }
 
@@ -86,4 +86,4 @@ std::string FormatUs(double us) {
 
 std::string FormatPercent(double fraction) { return fmt::format("{:.1f}%", fraction * 100); }
 
-}  // namespace gpueta::cli
+}  // namespace gpueta::terminal

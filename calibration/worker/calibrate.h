@@ -1,0 +1,40 @@
+// One calibration: plan, measure, fit.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "calibration/backends/backend.h"
+#include "calibration/backends/timing.h"
+#include "core/measurements/measurements.h"
+#include "core/profile/profile.h"
+
+namespace gpueta {
+
+struct CalibrationOptions {
+  std::size_t budget = 400;                // kernels to measure, those of the workload included
+  double time_budget_us = 600e6;           // after this long, what there is is fitted
+  std::vector<Kernel> workload;            // measured first
+  std::uint64_t seed = 0;
+  TimingPolicy timing;
+  // Share done (of budget or time, whichever is further) and what is measured.
+  std::function<void(double share, const std::string& what)> progress;
+};
+
+struct Calibration {
+  Profile profile;
+  std::vector<Measurement> measurements;
+  std::size_t disturbed = 0;  // measured again, and left out where that did not help
+  std::vector<std::string> skipped;  // kernels that could not be run, with the reason
+};
+
+// Chooses `budget` of the candidates by table, measures them in random order
+// (so that running out of time leaves no op out) and fits a profile.
+// INVALID_ARGUMENT when nothing could be measured.
+absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, const std::vector<Kernel>& candidates,
+                                      const CalibrationOptions& options, const MicrosecondClock& clock);
+
+}  // namespace gpueta

@@ -1,0 +1,36 @@
+// What could be measured on a device.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "calibration/backends/backend.h"
+#include "core/device/spec.h"
+#include "core/ops/kernel.h"
+
+namespace gpueta {
+
+struct CandidateOptions {
+  std::vector<Op> ops = {Op::kGemm, Op::kConv2d, Op::kVector};
+  DType dtype = DType::kFp32;
+  std::size_t per_op = 2000;
+  // Kernels that the data sheet says take longer are left out: they cost more
+  // of the budget than they teach.
+  double longest_us = 30'000;
+  std::uint64_t seed = 0;
+};
+
+// Generated shapes that the backend supports and that are short enough. An op
+// of which the backend supports nothing is left out.
+absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec, const CandidateOptions& options);
+
+// The distinct kernels of models (ONNX files) at batch 1, with other symbols
+// at `symbol_default`, as far as the backend supports them. Errors name the
+// file.
+absl::StatusOr<std::vector<Kernel>> WorkloadKernels(const Backend& backend, std::span<const std::string> model_paths,
+                                                    std::int64_t symbol_default = 128);
+
+}  // namespace gpueta

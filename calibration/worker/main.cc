@@ -1,0 +1,144 @@
+// gpueta-calibrate: measures the device of this node and publishes its profile.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <fstream>
+#include <sstream>
+
+#include "calibration/backends/backends.h"
+#include "calibration/worker/calibrate.h"
+#include "calibration/worker/candidates.h"
+#include "client/terminal/terminal.h"
+#include "core/base/errors.h"
+#include "gpueta/client.h"
+
+namespace gpueta {
+namespace {
+
+struct Args {
+  std::string device = "auto";
+  std::string server;
+  std::size_t budget = 400;
+  double time_s = 600;
+  std::vector<std::string> workload;
+  std::string dtype = "fp32";
+  std::string out;
+  std::string measurements_out;
+  std::string node;
+  std::uint64_t seed = 0;
+  bool once = true;
+  bool no_activate = false;
+};
+
+// The kernels a replay can answer; generated shapes elsewhere.
+absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, const Backend& backend, const DeviceSpec& spec) {
+  constexpr std::string_view kReplay = "replay:";
+  if (args.device.starts_with(kReplay)) {
+    GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows,
+                            ReadMeasurementFile(args.device.substr(kReplay.size()), {.ignore_latency = true}));
+    std::vector<Kernel> kernels;
+    for (const Measurement& row : rows) kernels.push_back(row.kernel);
+    return kernels;
+  }
+  const auto dtype = ParseDType(args.dtype);
+  if (!dtype.has_value()) return InvalidArgument("--dtype: \"{}\" is not a known dtype", args.dtype);
+  CandidateOptions options;
+  options.dtype = *dtype;
+  options.seed = args.seed;
+  return GenerateCandidates(backend, spec, options);
+}
+
+absl::Status Publish(const Args& args, const Profile& profile) {
+  ClientOptions options;
+  options.deadline = std::chrono::seconds(60);
+  options.attempts = 10;
+  GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(args.server, options));
+  const std::string parent = args.node.empty() ? "devices/" + profile.device : fmt::format("devices/{}/nodes/{}", profile.device, args.node);
+  const absl::StatusOr<v1::ProfileInfo> info = client.PublishProfile(parent, SerializeProfile(profile), !args.no_activate);
+  if (!info.ok()) return Prefixed(info.status(), "publishing");
+  fmt::print("published {} ({}{})\n", info->name(), info->active() ? "active" : "stored", info->active() ? fmt::format(", version {}", info->version()) : "");
+  return absl::OkStatus();
+}
+
+absl::Status WriteMeasurementFile(const std::string& path, const std::vector<Measurement>& measurements) {
+  // One file an op: the canonical CSV has a header for each.
+  std::map<Op, std::vector<Measurement>> by_op;
+  for (const Measurement& m : measurements) by_op[m.kernel.op()].push_back(m);
+  for (const auto& [op, rows] : by_op) {
+    const std::string file = fmt::format("{}.{}.csv", path, Name(op));
+    std::ofstream out(file, std::ios::binary);
+    GPUETA_RETURN_IF_ERROR(WriteMeasurements(out, rows));
+    out.flush();
+    if (!out) return Unavailable("{}: cannot write the measurements", file);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Args& args) {
+  if (args.server.empty() && args.out.empty()) return InvalidArgument("nothing to do with the profile: give --server or --out");
+  GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
+  fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
+  GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
+  fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count, spec.fp32_tflops,
+             spec.mem_bandwidth_gb_s, spec.l2_mb);
+  CalibrationOptions options;
+  options.budget = args.budget;
+  options.time_budget_us = args.time_s * 1e6;
+  options.seed = args.seed;
+  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadKernels(*backend, args.workload));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, *backend, spec));
+  absl::StatusOr<Calibration> calibration;
+  {
+    terminal::Progress progress;
+    options.progress = [&](double share, const std::string& what) { progress.Update(share, what); };
+    calibration = Calibrate(*backend, spec, candidates, options, SteadyMicroseconds);
+  }
+  if (!calibration.ok()) return calibration.status();
+  calibration->profile.created_unix_s = std::time(nullptr);
+  fmt::print("measured {} kernels ({} disturbed at first, {} could not run)\n", calibration->measurements.size(), calibration->disturbed,
+             calibration->skipped.size());
+  terminal::TextTable table({"table", "rows", "held-out error"});
+  for (const Table& t : calibration->profile.tables) table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape)});
+  fmt::print("{}", table.Render());
+  if (!args.measurements_out.empty()) GPUETA_RETURN_IF_ERROR(WriteMeasurementFile(args.measurements_out, calibration->measurements));
+  if (!args.out.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(const std::string id, SaveProfile(calibration->profile, args.out));
+    fmt::print("profile {} of {} written to {}\n", id, calibration->profile.device, args.out);
+  }
+  return args.server.empty() ? absl::OkStatus() : Publish(args, calibration->profile);
+}
+
+}  // namespace
+}  // namespace gpueta
+
+int main(int argc, char** argv) {
+  CLI::App app{"Measures the device of this node, fits its profile and publishes it to a gpueta server."};
+  app.set_version_flag("--version", GPUETA_VERSION);
+  gpueta::Args args;
+  app.add_option("--device", args.device, "auto, cpu, cuda:N or replay:F.csv")->capture_default_str();
+  app.add_option("--server", args.server, "Server to publish to, e.g. 127.0.0.1:7410")->envname("GPUETA_SERVER");
+  app.add_option("--budget", args.budget, "Kernels to measure")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--time", args.time_s, "Stop measuring after this long, e.g. 90s or 10m")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}, CLI::AsNumberWithUnit::CASE_INSENSITIVE));
+  app.add_option("--workload", args.workload, "Models (ONNX) whose kernels are measured first")->check(CLI::ExistingFile);
+  app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
+  app.add_option("--out", args.out, "Write the profile to a file");
+  app.add_option("--measurements-out", args.measurements_out, "Write what was measured to PREFIX.OP.csv");
+  app.add_option("--node", args.node, "Publish as the profile of this node, not of the device class");
+  app.add_option("--seed", args.seed, "Seed of the sampling")->capture_default_str();
+  app.add_flag("--once", args.once, "Calibrate once and exit (the default)");
+  app.add_flag("--no-activate", args.no_activate, "Publish without making the profile active");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    constexpr int kUsage = 2;
+    return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  if (const absl::Status status = gpueta::Run(args); !status.ok()) {
+    fmt::print(stderr, "gpueta-calibrate: {}\n", gpueta::MessageOf(status));
+    return 1;
+  }
+  return 0;
+}

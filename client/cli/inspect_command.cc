@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "client/cli/command.h"
+#include "client/cli/model_input.h"
+#include "client/terminal/terminal.h"
+#include "core/base/errors.h"
+
+namespace gpueta::cli {
+namespace {
+
+struct InspectArgs {
+  std::string model;
+  DimArgs dims;
+};
+
+// Symbols that were not given get the value a reader would try first, so that
+// counts can be shown; the names say which.
+absl::StatusOr<SymbolValues> WithDefaults(const Graph& graph, const DimArgs& args, std::vector<std::string>& assumed) {
+  constexpr std::int64_t kTypicalSequence = 128;
+  GPUETA_ASSIGN_OR_RETURN(SymbolValues values, SymbolsOf(graph, args));
+  for (const Graph::Symbol& symbol : graph.symbols) {
+    if (values.contains(symbol.name) || symbol.default_value > 0) continue;
+    values[symbol.name] = symbol.name.starts_with("seq") ? kTypicalSequence : 1;
+    assumed.push_back(fmt::format("{}={} was assumed; give --dim {}=N", symbol.name, values[symbol.name], symbol.name));
+  }
+  return values;
+}
+
+absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(args.model));
+  std::vector<std::string> warnings = graph.warnings;
+  GPUETA_ASSIGN_OR_RETURN(const SymbolValues values, WithDefaults(graph, args.dims, warnings));
+  GPUETA_ASSIGN_OR_RETURN(const GraphCounts counts, CountsOf(graph, values));
+  std::vector<std::string> symbols;
+  for (const Graph::Symbol& symbol : graph.symbols) symbols.push_back(symbol.name);
+  if (globals.json) {
+    const nlohmann::json out = {{"parameters", graph.parameters},
+                                {"active_parameters", graph.parameters},
+                                {"macs", counts.macs},
+                                {"flops", counts.flops},
+                                {"bytes", counts.bytes},
+                                {"onnx_nodes", graph.source_op_counts},
+                                {"counts", counts.kernels},
+                                {"symbols", symbols},
+                                {"inputs", graph.inputs},
+                                {"kv_bytes_per_token", nullptr},
+                                {"warnings", warnings}};
+    fmt::print("{}\n", out.dump(2));
+    return absl::OkStatus();
+  }
+  fmt::print("{}\n", graph.display_name);
+  for (const std::string& input : graph.inputs) fmt::print("  input       {}\n", input);
+  fmt::print("  parameters  {:L}\n  MACs        {:L}\n  traffic     {:.4g} MB at least\n", graph.parameters, counts.macs,
+             static_cast<double>(counts.bytes) / 1e6);
+  if (!symbols.empty()) fmt::print("  symbols     {}\n", fmt::join(symbols, ", "));
+  terminal::TextTable kernels({"kernels", "count"});
+  for (const auto& [op, count] : counts.kernels) kernels.Add({op, std::to_string(count)});
+  terminal::TextTable nodes({"source operator", "count"});
+  for (const auto& [op, count] : graph.source_op_counts) nodes.Add({op, std::to_string(count)});
+  fmt::print("\n{}\n{}", kernels.Render(), nodes.Render());
+  for (const std::string& warning : warnings) fmt::print("note: {}\n", warning);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddInspect(CLI::App& app, const Globals& globals, Chosen& chosen) {
+  auto args = std::make_shared<InspectArgs>();
+  CLI::App* inspect = app.add_subcommand("inspect", "What a model is made of: parameters, MACs, kernels");
+  inspect->add_option("MODEL", args->model, ".onnx or graph file")->required()->check(CLI::ExistingFile);
+  AddDimOptions(*inspect, args->dims);
+  inspect->callback([args, &globals, &chosen] { chosen = [args, &globals] { return Inspect(*args, globals); }; });
+}
+
+}  // namespace gpueta::cli

@@ -1,0 +1,159 @@
+#include "gpueta/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+
+#include "client/cpp/retry.h"
+#include "gpueta/v1/prediction_service.grpc.pb.h"
+#include "gpueta/v1/profile_service.grpc.pb.h"
+
+namespace gpueta {
+namespace {
+
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // as PublishProfileRequest allows
+
+absl::Status ToAbsl(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+std::chrono::system_clock::time_point ToSystem(std::chrono::steady_clock::time_point deadline) {
+  return std::chrono::system_clock::now() +
+         std::chrono::duration_cast<std::chrono::system_clock::duration>(deadline - std::chrono::steady_clock::now());
+}
+
+class GrpcPredictStream : public PredictStream {
+ public:
+  explicit GrpcPredictStream(v1::PredictionService::Stub& stub) : stream_(stub.StreamPredict(&context_)) {}
+  bool Write(const v1::StreamPredictRequest& request) override { return stream_->Write(request); }
+  void WritesDone() override { stream_->WritesDone(); }
+  bool Read(v1::StreamPredictResponse* response) override { return stream_->Read(response); }
+  absl::Status Finish() override { return ToAbsl(stream_->Finish()); }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::StreamPredictRequest, v1::StreamPredictResponse>> stream_;
+};
+
+}  // namespace
+
+struct Client::State {
+  ClientOptions options;
+  std::string address;
+  std::unique_ptr<v1::PredictionService::Stub> predictions;
+  std::unique_ptr<v1::ProfileService::Stub> profiles;
+
+  // A unary call of a stub's method, repeated as the options say.
+  template <class Stub, class Request, class Response>
+  absl::StatusOr<Response> Call(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request) {
+    Response response;
+    const absl::Status status = client::Retry(options, client::RealClock(), [&](auto deadline) {
+      grpc::ClientContext context;
+      context.set_deadline(ToSystem(deadline));
+      return ToAbsl((stub.*method)(&context, request, &response));
+    });
+    if (!status.ok()) return Located(status);
+    return response;
+  }
+
+  // The address belongs to errors of the connection.
+  absl::Status Located(const absl::Status& status) const {
+    if (status.code() != absl::StatusCode::kUnavailable) return status;
+    return absl::UnavailableError("no answer from a server at " + address + ": " + std::string(status.message()) +
+                                  "; is gpueta-server running there?");
+  }
+};
+
+Client::Client(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Client::Client(Client&&) noexcept = default;
+Client& Client::operator=(Client&&) noexcept = default;
+Client::~Client() = default;
+
+absl::StatusOr<Client> Client::Connect(const std::string& address, ClientOptions options) {
+  if (address.empty() || address.find(':') == std::string::npos) {
+    return absl::InvalidArgumentError("the server's address must be HOST:PORT or unix:PATH, not \"" + address + "\"");
+  }
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(options.max_message_bytes);
+  auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  auto state = std::make_unique<State>();
+  state->options = options;
+  state->address = address;
+  state->predictions = v1::PredictionService::NewStub(channel);
+  state->profiles = v1::ProfileService::NewStub(channel);
+  return Client(std::move(state));
+}
+
+absl::StatusOr<v1::PredictResponse> Client::Predict(const v1::PredictRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::Predict, request);
+}
+
+std::unique_ptr<PredictStream> Client::StreamPredict() { return std::make_unique<GrpcPredictStream>(*state_->predictions); }
+
+absl::StatusOr<v1::Model> Client::RegisterModel(const v1::RegisterModelRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::RegisterModel, request);
+}
+
+absl::StatusOr<v1::Model> Client::GetModel(const v1::GetModelRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::GetModel, request);
+}
+
+absl::StatusOr<v1::ListModelsResponse> Client::ListModels(const v1::ListModelsRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::ListModels, request);
+}
+
+absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::Explain, request);
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent, std::string_view file, bool activate) {
+  v1::ProfileInfo info;
+  const absl::Status status = client::Retry(state_->options, client::RealClock(), [&](auto deadline) {
+    grpc::ClientContext context;
+    context.set_deadline(ToSystem(deadline));
+    auto writer = state_->profiles->PublishProfile(&context, &info);
+    v1::PublishProfileRequest request;
+    request.mutable_header()->set_parent(parent);
+    request.mutable_header()->set_activate(activate);
+    request.mutable_header()->set_size_bytes(static_cast<std::int64_t>(file.size()));
+    bool sent = writer->Write(request);
+    for (std::size_t start = 0; sent && start < file.size(); start += kChunkBytes) {
+      request.set_chunk(std::string(file.substr(start, kChunkBytes)));
+      sent = writer->Write(request);
+    }
+    writer->WritesDone();
+    return ToAbsl(writer->Finish());  // says why, where a write failed
+  });
+  if (!status.ok()) return state_->Located(status);
+  return info;
+}
+
+absl::StatusOr<v1::ListProfilesResponse> Client::ListProfiles(const v1::ListProfilesRequest& request) {
+  return state_->Call(*state_->profiles, &v1::ProfileService::Stub::ListProfiles, request);
+}
+
+absl::StatusOr<v1::GetProfileResponse> Client::GetProfile(const v1::GetProfileRequest& request) {
+  return state_->Call(*state_->profiles, &v1::ProfileService::Stub::GetProfile, request);
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::ActivateProfile(const v1::ActivateProfileRequest& request) {
+  return state_->Call(*state_->profiles, &v1::ProfileService::Stub::ActivateProfile, request);
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::RollbackProfile(const v1::RollbackProfileRequest& request) {
+  return state_->Call(*state_->profiles, &v1::ProfileService::Stub::RollbackProfile, request);
+}
+
+absl::Status Client::WatchProfiles(const v1::WatchProfilesRequest& request,
+                                   const std::function<bool(const v1::ProfileEvent&)>& on_event) {
+  grpc::ClientContext context;
+  auto reader = state_->profiles->WatchProfiles(&context, request);
+  v1::ProfileEvent event;
+  bool stopped = false;
+  while (!stopped && reader->Read(&event)) stopped = !on_event(event);
+  if (stopped) context.TryCancel();
+  const absl::Status status = ToAbsl(reader->Finish());
+  return stopped ? absl::OkStatus() : state_->Located(status);
+}
+
+}  // namespace gpueta
