@@ -13,19 +13,45 @@ namespace gpueta {
 // The defaults keep one request below a few seconds of one core and tens of
 // megabytes.
 struct Limits {
-  std::int64_t message_bytes = std::int64_t{16} << 20;   // one message, either way
-  std::int64_t devices = 64;                             // DeviceSelectors a request
-  std::int64_t kernels = 100'000;                        // Kernels a KernelBatch
-  std::int64_t column_rows = 1'000'000;                  // rows of KernelColumns
-  std::int64_t graph_nodes = 100'000;                    // nodes of a graph
-  std::int64_t streams = 1'000;                          // StreamPredict calls at a time
-  std::int64_t watchers = 1'000;                         // WatchProfiles calls at a time
-  std::int64_t pending_events = 256;                     // changes a slow watcher may lag behind
-  std::int64_t profile_bytes = std::int64_t{2} << 20;    // one profile file
-  std::int64_t profiles = 10'000;                        // profiles in the store
-  std::int64_t models = 1'000;                           // registered models
-  std::int64_t model_bytes = std::int64_t{256} << 20;    // of all registered graphs together
+  std::int64_t message_bytes = std::int64_t{16} << 20;
+  std::int64_t devices = 64;
+  std::int64_t kernels = 100'000;
+  std::int64_t column_rows = 1'000'000;
+  std::int64_t graph_nodes = 100'000;
+  std::int64_t streams = 1'000;
+  std::int64_t watchers = 1'000;
+  std::int64_t pending_events = 256;
+  std::int64_t profile_bytes = std::int64_t{2} << 20;
+  std::int64_t profiles = 10'000;
+  std::int64_t models = 1'000;
+  std::int64_t model_bytes = std::int64_t{256} << 20;
 };
+
+// A limit by its name, as errors, --limit and the configuration file have it.
+struct LimitInfo {
+  std::string_view name;
+  std::int64_t Limits::*member;
+  std::string_view meaning;
+};
+inline constexpr LimitInfo kLimits[] = {
+    {"message_bytes", &Limits::message_bytes, "bytes of one message, either way"},
+    {"devices", &Limits::devices, "devices a request asks about"},
+    {"kernels", &Limits::kernels, "kernels of a batch"},
+    {"column_rows", &Limits::column_rows, "rows of kernel columns"},
+    {"graph_nodes", &Limits::graph_nodes, "nodes of a graph"},
+    {"streams", &Limits::streams, "StreamPredict calls at a time"},
+    {"watchers", &Limits::watchers, "WatchProfiles calls at a time"},
+    {"pending_events", &Limits::pending_events, "changes a slow watcher may lag behind"},
+    {"profile_bytes", &Limits::profile_bytes, "bytes of a profile"},
+    {"profiles", &Limits::profiles, "profiles in the store"},
+    {"models", &Limits::models, "registered models"},
+    {"model_bytes", &Limits::model_bytes, "bytes of all registered graphs together"},
+};
+
+// Sets one by name. INVALID_ARGUMENT for an unknown name, which lists the known
+// ones, and for a value below 1 or above what the message size or a profile may
+// ever be.
+absl::Status SetLimit(Limits& limits, std::string_view name, std::int64_t value);
 
 // RESOURCE_EXHAUSTED about `field`: it has `got` but the limit called `limit`
 // allows `allowed`. The limit's name travels with the status.

@@ -46,9 +46,8 @@ void SetUpLogging(LogFormat format, LogLevel level) {
   global_format = format;
   auto logger = spdlog::stderr_logger_mt("gpueta");
   logger->set_level(LevelOf(level));
-  logger->set_pattern(format == LogFormat::kJson
-                          ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})"
-                          : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
+  logger->set_pattern(format == LogFormat::kJson ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})"
+                                                 : "%Y-%m-%dT%H:%M:%S.%eZ %l %v",
                       spdlog::pattern_time_type::utc);
   spdlog::set_default_logger(std::move(logger));
 }
@@ -57,7 +56,8 @@ std::string FormatEvent(LogFormat format, std::string_view event, std::initializ
   std::string line;
   if (format == LogFormat::kJson) {
     line = fmt::format("\"event\":{}", Quoted(event));
-    for (const LogField& f : fields) line += fmt::format(",{}:{}", Quoted(f.key), f.is_number ? f.value : Quoted(f.value));
+    for (const LogField& f : fields)
+      line += fmt::format(",{}:{}", Quoted(f.key), f.is_number ? f.value : Quoted(f.value));
     return line;
   }
   line = event;

@@ -23,8 +23,8 @@ struct LogField {
   LogField(std::string_view k, std::string_view text) : key(k), value(text) {}
   LogField(std::string_view k, const char* text) : key(k), value(text) {}
   LogField(std::string_view k, const std::string& text) : key(k), value(text) {}
-  template <class Number>
-    requires std::integral<Number> || std::floating_point<Number>
+  LogField(std::string_view k, double number) : key(k), value(fmt::format("{:.6g}", number)), is_number(true) {}
+  template <std::integral Number>
   LogField(std::string_view k, Number number) : key(k), value(fmt::format("{}", number)), is_number(true) {}
 
   std::string_view key;

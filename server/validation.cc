@@ -33,7 +33,9 @@ Kernel KernelOf(const TableKey& key, std::string_view label) {
       break;
     case Op::kMoe: kernel.work = Moe{.distribution = any ? "balanced" : std::string(label)}; break;
     case Op::kVector: kernel.work = Vector{.op = any ? "unknown" : std::string(stem)}; break;
-    case Op::kCollective: kernel.work = Collective{.op = any ? "all_reduce" : std::string(stem), .backend = key.backend}; break;
+    case Op::kCollective:
+      kernel.work = Collective{.op = any ? "all_reduce" : std::string(stem), .backend = key.backend};
+      break;
     case Op::kCustom: kernel.work = Custom{.op = any ? "unknown" : std::string(label)}; break;
   }
   return kernel;
@@ -45,7 +47,8 @@ std::optional<std::int64_t> NumberIn(std::string_view label) {
   if (slash == std::string_view::npos) return std::nullopt;
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(label.data() + slash + 1, label.data() + label.size(), number);
-  return error == std::errc() && end == label.data() + label.size() && number >= 1 ? std::optional(number) : std::nullopt;
+  return error == std::errc() && end == label.data() + label.size() && number >= 1 ? std::optional(number)
+                                                                                   : std::nullopt;
 }
 
 using Random = std::mt19937_64;
@@ -67,9 +70,9 @@ void Reconcile(Custom& c, Random&) { c.bytes = std::max<std::int64_t>(c.bytes, 1
 
 void Reconcile(Conv2d& c, Random& random) {
   switch (c.groups == 1 ? 0 : random() % 3) {
-    case 0: c.groups = 1; break;                                   // dense
-    case 1: c.groups = c.out_channels = c.in_channels; break;      // depthwise
-    default:                                                       // grouped
+    case 0: c.groups = 1; break;                               // dense
+    case 1: c.groups = c.out_channels = c.in_channels; break;  // depthwise
+    default:                                                   // grouped
       c.in_channels = (c.in_channels + c.groups - 1) / c.groups * c.groups;
       c.out_channels = (c.out_channels + c.groups - 1) / c.groups * c.groups;
   }
@@ -81,7 +84,7 @@ void Reconcile(Conv2d& c, Random& random) {
 void Reconcile(Attention& a, Random&) {
   if (a.phase == Attention::Phase::kDecode) a.query_len = 1;
   a.causal = a.causal > 0 ? 1 : 0;
-  if (a.causal == 1) a.kv_len = std::max(a.kv_len, a.query_len);
+  a.kv_len = std::max(a.kv_len, a.query_len);  // the keys of the queries and of a cached prefix
   a.heads = std::max<std::int64_t>(1, a.heads / a.kv_heads) * a.kv_heads;
 }
 
@@ -120,29 +123,34 @@ Floor FloorOf(const Kernel& kernel, const Machine<double>& machine) {
   const double faster = kernel.op() == Op::kConv2d ? kConvolutionSavings : kPeakTolerance;
   const double compute_us = static_cast<double>(counts.flops.value()) / (faster * machine.peak);
   const auto bytes = static_cast<double>(counts.bytes().value());
-  // What the cache may still hold need not come from DRAM.
-  const double memory_us = bytes >= 2 * machine.l2 ? (bytes - machine.l2) / (kPeakTolerance * machine.bandwidth) : 0;
+  // What the cache may still hold need not come from DRAM. The bytes of a MoE
+  // are an expectation over which experts are active: no bound.
+  const bool from_dram = bytes >= 2 * machine.l2 && kernel.op() != Op::kMoe;
+  const double memory_us = from_dram ? (bytes - machine.l2) / (kPeakTolerance * machine.bandwidth) : 0;
   if (compute_us >= memory_us) {
     return {compute_us, fmt::format("its {:.4g} operations take that at {} times {:.4g} TFLOPS",
                                     static_cast<double>(counts.flops.value()), faster, machine.peak / 1e6)};
   }
-  return {memory_us, fmt::format("its {:.4g} bytes, less the cache, take that at {} times {:.4g} GB/s", bytes, kPeakTolerance,
-                                 machine.bandwidth / 1e3)};
+  return {memory_us, fmt::format("its {:.4g} bytes, less the cache, take that at {} times {:.4g} GB/s", bytes,
+                                 kPeakTolerance, machine.bandwidth / 1e3)};
 }
 
 absl::Status CheckEstimate(const Kernel& kernel, const Estimate& estimate, const Machine<double>* machine) {
   const Quantiles& q = estimate.latency_us;
   if (!(std::isfinite(q.p99) && q.p50 > 0)) {
-    return FailedPrecondition("{} gives p50 {} and p99 {}; they must be finite and above 0", Describe(kernel), q.p50, q.p99);
+    return FailedPrecondition("{} gives p50 {} and p99 {}; they must be finite and above 0", Describe(kernel), q.p50,
+                              q.p99);
   }
   if (!(q.p50 <= q.p90 && q.p90 <= q.p99)) {
-    return FailedPrecondition("{} gives p50 {}, p90 {}, p99 {}; they must not decrease", Describe(kernel), q.p50, q.p90, q.p99);
+    return FailedPrecondition("{} gives p50 {}, p90 {}, p99 {}; they must not decrease", Describe(kernel), q.p50, q.p90,
+                              q.p99);
   }
   if (machine == nullptr) return absl::OkStatus();
   const Floor floor = FloorOf(kernel, *machine);
   if (q.p50 >= floor.us) return absl::OkStatus();
-  return FailedPrecondition("{} gives {:.4g} us, faster than the possible {:.4g} us: {}; check units, device and settings",
-                            Describe(kernel), q.p50, floor.us, floor.why);
+  return FailedPrecondition(
+      "{} gives {:.4g} us, faster than the possible {:.4g} us: {}; check units, device and settings", Describe(kernel),
+      q.p50, floor.us, floor.why);
 }
 
 absl::Status ProbeTable(const Predictor& predictor, const Table& table, const Machine<double>* machine) {
@@ -181,8 +189,8 @@ bool RepeatsParameters(const Profile& a, const Profile& b) {
 
 }  // namespace
 
-absl::Status ValidateProfile(const LoadedProfile& loaded, std::string_view device, std::span<const Profile* const> others,
-                             const Catalogue& catalogue) {
+absl::Status ValidateProfile(const LoadedProfile& loaded, std::string_view device,
+                             std::span<const Profile* const> others, const Catalogue& catalogue) {
   const Profile& profile = loaded.profile;
   const std::string slug = catalogue.CanonicalSlug(profile.device);
   if (slug != catalogue.CanonicalSlug(device)) {
@@ -192,14 +200,17 @@ absl::Status ValidateProfile(const LoadedProfile& loaded, std::string_view devic
   const CatalogueEntry* known = catalogue.Find(slug);
   const bool has_spec = profile.spec.mem_bandwidth_gb_s > 0 && profile.spec.fp32_tflops > 0;
   if (known == nullptr && !has_spec && !profile.transfer) {
-    return FieldError("spec", fmt::format("is missing, and {} is not in the catalogue; give at least mem_bandwidth_gb_s and fp32_tflops",
-                                          profile.device));
+    return FieldError(
+        "spec",
+        fmt::format("is missing, and {} is not in the catalogue; give at least mem_bandwidth_gb_s and fp32_tflops",
+                    profile.device));
   }
   for (const Profile* other : others) {
     if (profile.transfer || other->transfer || catalogue.CanonicalSlug(other->device) == slug) continue;
     if (RepeatsParameters(profile, *other)) {
-      return FailedPrecondition("the profile of {} repeats the parameters of the profile of {}; fit it to measurements of {}",
-                                profile.device, other->device, profile.device);
+      return FailedPrecondition(
+          "the profile of {} repeats the parameters of the profile of {}; fit it to measurements of {}", profile.device,
+          other->device, profile.device);
     }
   }
 

@@ -32,7 +32,7 @@ inline constexpr double kConvolutionSavings = 4.0;
 // last-level cache need not come from there; quantiles out of order or not
 // finite), or it repeats the parameters of another device. The message names
 // the table and the kernel, or the other device.
-absl::Status ValidateProfile(const LoadedProfile& loaded, std::string_view device, std::span<const Profile* const> others,
-                             const Catalogue& catalogue = Catalogue::BuiltIn());
+absl::Status ValidateProfile(const LoadedProfile& loaded, std::string_view device,
+                             std::span<const Profile* const> others, const Catalogue& catalogue = Catalogue::BuiltIn());
 
 }  // namespace gpueta

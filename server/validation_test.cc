@@ -84,8 +84,10 @@ TEST(ValidationTest, RefusesAProfileWithoutTables) {
 
 TEST(ValidationTest, RefusesProductsFasterThanThePeak) {
   Profile profile = MakeTestProfile("h100-sxm");
-  // Twice the table's own peak, by a residual of a factor 1/8 for every shape.
+  // A residual of a factor 1/8 for every shape, all of them bound by compute.
   Table& table = TableOf(profile, Op::kGemm, DType::kBf16);
+  table.dim_min = {1, 4096, 4096, 4096};
+  table.dim_max = {1, 16384, 16384, 16384};
   const std::size_t inputs = FormInfoOf(Op::kGemm, table.key.phase).features.size() + table.variants.size();
   table.residual.feature_mean.assign(inputs, 0);
   table.residual.feature_scale.assign(inputs, 0);
@@ -94,7 +96,8 @@ TEST(ValidationTest, RefusesProductsFasterThanThePeak) {
   table.residual.weights.back() = std::log(1.0F / 8);
   const absl::Status status = ValidateProfile(Load(profile), "h100-sxm", {});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("gemm bf16"), HasSubstr("faster than the possible"), HasSubstr("operations")));
+  EXPECT_THAT(MessageOf(status),
+              AllOf(HasSubstr("gemm bf16"), HasSubstr("faster than the possible"), HasSubstr("operations")));
 }
 
 TEST(ValidationTest, RefusesTrafficFasterThanDram) {

@@ -30,9 +30,8 @@ class PreparedKernel {
 };
 
 struct GraphSample {
-  double total_us = 0;            // from the start of the first kernel to the end of the last
-  std::vector<double> kernel_us;  // of each kernel within the run
-  bool disturbed = false;
+  std::vector<Sample> kernels;                    // in order
+  Condition condition = Condition::kUndisturbed;  // of the run as a whole: a small part may be spoilt
 };
 
 // Kernels ready to run back to back, each with its own weights, handing on
@@ -40,6 +39,7 @@ struct GraphSample {
 class PreparedGraph {
  public:
   virtual ~PreparedGraph() = default;
+  // Runs all once, in order.
   virtual absl::StatusOr<GraphSample> Run() = 0;
   virtual Timing timing() const = 0;
 };

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -20,27 +21,37 @@ using MicrosecondClock = std::function<double()>;
 double SteadyMicroseconds();
 
 struct TimingPolicy {
-  // Long enough for caches, branch predictors and clocks to settle.
+  // Caches, branch predictors, clocks and the threads themselves settle.
   double warm_up_us = 5'000;
   std::size_t warm_up_runs = 3;
 
-  // A sample must be long against the clock's resolution (~30 ns) and the cost
-  // of starting a sample, and short against a scheduler's time slice (3 to 10
-  // ms), so that on a busy machine some samples fall between two preemptions.
-  double sample_us = 100;
+  // A sample must be long against the resolution of the clock (about 30 ns),
+  // and short against a scheduler's time slice (3 to 10 ms), so that on a busy
+  // machine some samples fall between two preemptions.
+  double sample_us = 20;
 
-  // As small as repeating a measurement minutes later makes meaningful.
+  // Repeating a measurement minutes later makes no finer error meaningful.
   double relative_error = 0.01;
   // Fewer give no usable spread.
   std::size_t min_samples = 12;
   std::size_t max_samples = 2'000;
+  // Several ticks of the system's timer (1 to 10 ms), whatever they bring.
+  double min_time_us = 20'000;
   // After this long the answer is what there is.
   double time_budget_us = 400'000;
 };
 
+// What happened while a sample was taken, from best to worst.
+enum class Condition : std::uint8_t {
+  kUndisturbed,
+  kSlowed,       // the device was in a slower state, e.g. throttled, that may last
+  kInterrupted,  // something else ran
+};
+
 struct Sample {
-  double latency_us = 0;   // of one run
-  bool disturbed = false;  // the device or the host did something else meanwhile
+  double latency_us = 0;  // of one run
+  Condition condition = Condition::kUndisturbed;
+  bool recorded = false;  // read from a record: taking it again gives the same
 };
 
 struct TimingResult {
@@ -48,27 +59,28 @@ struct TimingResult {
   double spread_us = 0;       // their standard deviation, from the median absolute deviation
   double relative_error = 0;  // standard error of the median over the median
   std::size_t samples = 0;    // used
-  std::size_t discarded = 0;  // disturbed, or taken before the latency settled
-  // The latency is not known to the policy's error: too few clean samples, too
-  // much spread, or still drifting when the time was up.
+  std::size_t discarded = 0;  // taken under worse conditions, or before the latency settled
+  // Not known to the policy's error: too few good samples, too wide a spread,
+  // or still drifting when the time was up. Better measured again.
   bool disturbed = false;
+  // Known, but of the device's slower state: no other was seen.
+  bool slowed = false;
 };
 
-// What the samples say, in the order taken. With fewer than min_samples clean
-// ones the disturbed ones are used as well and the result is disturbed. No
-// samples give latency 0, disturbed.
+// What samples say, in the order they were taken: the undisturbed ones if there
+// are min_samples of them, else those and the slowed ones, else whatever there
+// is from the best condition on, and the result is disturbed. When the second
+// half is slower or faster than the first by more than chance, only it counts:
+// the latency had not settled. No samples: latency 0, disturbed.
 TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& policy);
-
-// Whether further samples would be a waste: the result is not disturbed, or
-// max_samples were taken.
-bool IsEnough(std::span<const Sample> samples, const TimingPolicy& policy);
 
 // Runs the work `runs` times back to back.
 using TakeSample = std::function<absl::StatusOr<Sample>(std::size_t runs)>;
 
-// Warms up, samples until IsEnough or the time budget is spent (by `clock`),
-// and summarizes. Takes min_samples samples whatever the budget. Returns the
-// first error of take_sample.
+// Warms up, then samples until the result is neither disturbed nor slowed,
+// max_samples were taken, or the time budget is spent by `clock`; at least
+// min_samples samples.
+// One sample does if it is recorded. Returns the first error of take_sample.
 absl::StatusOr<TimingResult> TimeRepeatedly(const TakeSample& take_sample, const TimingPolicy& policy,
                                             const MicrosecondClock& clock);
 

@@ -70,11 +70,7 @@ absl::Status WriteByOp(const std::string& prefix, const std::vector<Measurement>
 absl::Status MeasureModel(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(args.model));
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, args.dims));
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> bound, Bind(graph, dims));
-  std::vector<Kernel> kernels;
-  for (std::size_t i = 0; i < bound.size(); ++i) {
-    if (graph.nodes[i].costing != Costing::kFree) kernels.push_back(bound[i]);
-  }
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, KernelsThatRun(graph, dims));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
   GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph measured, MeasureGraph(*backend, kernels, {}, SteadyMicroseconds));
   std::vector<Measurement> rows;

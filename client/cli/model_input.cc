@@ -80,6 +80,15 @@ absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args) 
   return values;
 }
 
+absl::StatusOr<std::vector<Kernel>> KernelsThatRun(const Graph& graph, const SymbolValues& dims) {
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> bound, Bind(graph, dims));
+  std::vector<Kernel> kernels;
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    if (graph.nodes[i].costing != Costing::kFree) kernels.push_back(bound[i]);
+  }
+  return kernels;
+}
+
 absl::Status Retype(Graph& graph, const std::string& dtype) {
   if (dtype.empty()) return absl::OkStatus();
   const auto parsed = ParseDType(dtype);

@@ -32,6 +32,9 @@ absl::StatusOr<Graph> ReadModel(const std::string& path);
 // value of a symbol that the model does not have.
 absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args);
 
+// The bound kernels of all nodes but views, in order.
+absl::StatusOr<std::vector<Kernel>> KernelsThatRun(const Graph& graph, const SymbolValues& dims);
+
 // Floating-point kernels in another type: --dtype.
 absl::Status Retype(Graph& graph, const std::string& dtype);
 

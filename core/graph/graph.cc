@@ -40,56 +40,28 @@ absl::StatusOr<std::set<std::string>> DeclaredSymbols(const Graph& graph) {
   return declared;
 }
 
-absl::Status CheckSymbolicDim(const GraphNode& node, const GraphNode::SymbolicDim& dim,
-                              const std::set<std::string>& declared) {
-  const DimNames& names = DimNamesOf(node.kernel.op());
-  if (dim.dim < 0 || dim.dim >= names.size) {
-    return FieldError("symbolic_dims", fmt::format("{} has no dim {}", Name(node.kernel.op()), dim.dim));
-  }
-  const std::string field = fmt::format("symbolic_dims.{}", names.names[static_cast<std::size_t>(dim.dim)]);
-  if (dim.value.overflowed()) {
-    return FieldError(field, "the expression is too large or leaves the range of 64 bits");
-  }
-  std::set<std::string> used;
-  dim.value.CollectSymbols(used);
-  for (const std::string& symbol : used) {
-    if (!declared.contains(symbol)) {
-      return FieldError(field, fmt::format("the graph declares no symbol \"{}\"", symbol));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// What can be said of a kernel before its symbols are bound.
-absl::Status CheckConstantDims(const Kernel& kernel, const std::set<int>& symbolic) {
-  const DimNames& names = DimNamesOf(kernel.op());
-  for (int i = 0; i < names.size; ++i) {
-    const std::int64_t value = GetDim(kernel, i);
-    const std::int64_t smallest = SmallestDim(kernel.op(), i);
-    if (symbolic.contains(i) || value >= smallest) continue;
-    return FieldError(fmt::format("kernel.{}.{}", Name(kernel.op()), names.names[static_cast<std::size_t>(i)]),
-                      fmt::format("is {}, must be at least {}", value, smallest));
-  }
-  return absl::OkStatus();
+std::string FieldOfDim(const GraphNode& node, int dim) {
+  return fmt::format("symbolic_dims.{}", DimNamesOf(node.kernel.op()).names[static_cast<std::size_t>(dim)]);
 }
 
 absl::Status CheckNode(const GraphNode& node, std::size_t index, const std::set<std::string>& declared) {
   for (int input : node.inputs) {
-    if (input < 0 || static_cast<std::size_t>(input) >= index) {
-      return FieldError("inputs", fmt::format("{} is not a node before this one; nodes stand in topological order and "
-                                              "form no cycle",
-                                              input));
-    }
-  }
-  std::set<int> symbolic;
-  for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
-    GPUETA_RETURN_IF_ERROR(CheckSymbolicDim(node, dim, declared));
-    if (!symbolic.insert(dim.dim).second) return FieldError("symbolic_dims", "one dim is given twice");
+    if (input >= 0 && static_cast<std::size_t>(input) < index) continue;
+    return FieldError("inputs", fmt::format("{} is not a node before this one; nodes stand in topological order and "
+                                            "form no cycle",
+                                            input));
   }
   if (node.parameters < 0) return FieldError("parameters", "is negative");
-  if (node.costing == Costing::kFree) return absl::OkStatus();
-  if (symbolic.empty()) return InField("kernel", Validate(node.kernel));
-  return CheckConstantDims(node.kernel, symbolic);
+  GPUETA_RETURN_IF_ERROR(ValidateKernel(node));
+  for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
+    std::set<std::string> used;
+    dim.value.CollectSymbols(used);
+    for (const std::string& symbol : used) {
+      if (declared.contains(symbol)) continue;
+      return FieldError(FieldOfDim(node, dim.dim), fmt::format("the graph declares no symbol \"{}\"", symbol));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Defaults overlaid by `values`.
@@ -181,6 +153,31 @@ void Encode(const GraphNode& node, Encoder& encoder) {
 }
 
 }  // namespace
+
+absl::Status ValidateKernel(const GraphNode& node) {
+  const Op op = node.kernel.op();
+  const DimNames& names = DimNamesOf(op);
+  std::set<int> symbolic;
+  for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
+    if (dim.dim < 0 || dim.dim >= names.size) {
+      return FieldError("symbolic_dims", fmt::format("{} has no dim {}", Name(op), dim.dim));
+    }
+    if (!symbolic.insert(dim.dim).second) return FieldError(FieldOfDim(node, dim.dim), "is given twice");
+    if (dim.value.overflowed()) {
+      return FieldError(FieldOfDim(node, dim.dim), "the expression is too large or leaves the range of 64 bits");
+    }
+  }
+  if (node.costing == Costing::kFree) return absl::OkStatus();
+  if (symbolic.empty()) return InField("kernel", Validate(node.kernel));
+  for (int i = 0; i < names.size; ++i) {
+    const std::int64_t value = GetDim(node.kernel, i);
+    const std::int64_t smallest = SmallestDim(op, i);
+    if (symbolic.contains(i) || value >= smallest) continue;
+    return FieldError(fmt::format("kernel.{}.{}", Name(op), names.names[static_cast<std::size_t>(i)]),
+                      fmt::format("is {}, must be at least {}", value, smallest));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status Validate(const Graph& graph) {
   GPUETA_ASSIGN_OR_RETURN(const std::set<std::string> declared, DeclaredSymbols(graph));

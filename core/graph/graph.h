@@ -54,6 +54,11 @@ struct Graph {
 // for symbols that are declared twice or are no identifiers.
 absl::Status Validate(const Graph& graph);
 
+// What can be said of a node's kernel before symbols are bound: INVALID_ARGUMENT
+// naming the field for a bad dim position, an expression out of bounds or an
+// invalid constant dim. Free nodes may have any dims.
+absl::Status ValidateKernel(const GraphNode& node);
+
 // The kernel of every node with symbols replaced, in the order of the nodes.
 // FAILED_PRECONDITION naming a symbol without value; INVALID_ARGUMENT naming
 // the node for a dim out of range, or the symbol for a negative value or one

@@ -138,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                "nodes[3].kernel.custom.bytes"},
         Damage{[](Graph& g) { std::get<Gemm>(g.nodes[0].kernel.work).k = 0; }, "nodes[0].kernel.gemm.k: is 0"},
         Damage{[](Graph& g) { g.nodes[0].symbolic_dims.push_back(g.nodes[0].symbolic_dims[0]); },
-               "nodes[0].symbolic_dims: one dim is given twice"},
+               "nodes[0].symbolic_dims.m: is given twice"},
         Damage{[](Graph& g) { g.nodes[0].parameters = -5; }, "nodes[0].parameters"},
         Damage{[](Graph& g) {
                  g.symbols.push_back({"batch", 0});

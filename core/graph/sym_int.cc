@@ -167,7 +167,7 @@ Order SymInt::Poly::Compare(const SymInt& a, const SymInt& b) {
   if (a.poly_ == b.poly_) return a.constant_ <=> b.constant_;
   if (a.poly_ == nullptr) return Order::less;
   if (b.poly_ == nullptr) return Order::greater;
-  if (const Order order = a.poly_->overflowed <=> b.poly_->overflowed; order != Order::equal) return order;
+  if (a.poly_->overflowed != b.poly_->overflowed) return b.poly_->overflowed ? Order::less : Order::greater;
   if (const Order order = a.poly_->terms.size() <=> b.poly_->terms.size(); order != Order::equal) return order;
   for (std::size_t i = 0; i < a.poly_->terms.size(); ++i) {
     const Term& x = a.poly_->terms[i];
@@ -346,7 +346,7 @@ SymInt SymInt::Poly::DivideByConstant(const SymInt& a, std::int64_t b) {
     part[i].coefficient = static_cast<std::int64_t>(whole[i].coefficient - __int128{quotient} * b);
     whole[i].coefficient = quotient;
   }
-  const SymInt quotient = FromTerms(std::move(whole));
+  SymInt quotient = FromTerms(std::move(whole));
   const SymInt rest = FromTerms(std::move(part));
   if (rest.constant().has_value()) return quotient;
   // floordiv(floordiv(x, d) + c, b) = floordiv(x + c·d, b·d)

@@ -6,7 +6,7 @@
 // CPU runs. Contraction is off for this file, so all variants agree to the bit.
 // Sanitizers cannot run the resolvers.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+    !defined(GPUETA_TSAN)
 #define GPUETA_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define GPUETA_CLONES
@@ -57,27 +57,34 @@ GPUETA_FORM_FUNCTIONS(VectorForm)
 GPUETA_FORM_FUNCTIONS(CollectiveForm)
 GPUETA_FORM_FUNCTIONS(CustomForm)
 
-// Rows handled together in the network: one vector register of AVX-512.
+// Rows handled together in the network: one vector register of AVX-512. A
+// vector type, as loops over rows are unrolled before they are vectorised.
 constexpr int kGroup = 16;
+using Lanes [[gnu::vector_size(sizeof(float) * kGroup), gnu::may_alias]] = float;
 
 // out[o][r] = bias[o] + Σ weight[o][i]·in[i][r]; four outputs at a time keep
 // the sums in registers.
 GPUETA_CLONES void DenseLayer(const float* weights, const float* biases, int inputs, int outputs, bool relu,
                               const float (*in)[kGroup], float (*out)[kGroup]) {
+  const auto* x = reinterpret_cast<const Lanes*>(in);
+  auto* y = reinterpret_cast<Lanes*>(out);
+  const Lanes zero = {};
   for (int o = 0; o < outputs; o += 4) {
-    float sum[4][kGroup];
-    for (int u = 0; u < 4; ++u) {
-      for (int r = 0; r < kGroup; ++r) sum[u][r] = biases[o + u];
-    }
+    const float* w = weights + o * inputs;
+    Lanes sum0 = zero + biases[o];
+    Lanes sum1 = zero + biases[o + 1];
+    Lanes sum2 = zero + biases[o + 2];
+    Lanes sum3 = zero + biases[o + 3];
     for (int i = 0; i < inputs; ++i) {
-      for (int u = 0; u < 4; ++u) {
-        const float w = weights[(o + u) * inputs + i];
-        for (int r = 0; r < kGroup; ++r) sum[u][r] = math::Fma(w, in[i][r], sum[u][r]);
-      }
+      sum0 += w[i] * x[i];
+      sum1 += w[inputs + i] * x[i];
+      sum2 += w[2 * inputs + i] * x[i];
+      sum3 += w[3 * inputs + i] * x[i];
     }
-    for (int u = 0; u < 4; ++u) {
-      for (int r = 0; r < kGroup; ++r) out[o + u][r] = relu ? math::Max(sum[u][r], 0.0F) : sum[u][r];
-    }
+    y[o] = relu ? (sum0 > zero ? sum0 : zero) : sum0;
+    y[o + 1] = relu ? (sum1 > zero ? sum1 : zero) : sum1;
+    y[o + 2] = relu ? (sum2 > zero ? sum2 : zero) : sum2;
+    y[o + 3] = relu ? (sum3 > zero ? sum3 : zero) : sum3;
   }
 }
 
@@ -148,7 +155,7 @@ void CompiledResidual::AddTo(Block& block) const {
       DenseLayer(layer.weights.data(), layer.biases.data(), layer.inputs, layer.outputs, l + 1 < layers_.size(), *in, *out);
       std::swap(in, out);
     }
-    for (int r = 0; r < rows; ++r) block.log2_us[start + r] = math::Fma((*in)[0][r], static_cast<float>(math::kLog2E), block.log2_us[start + r]);
+    for (int r = 0; r < rows; ++r) block.log2_us[start + r] += (*in)[0][r] * static_cast<float>(math::kLog2E);
   }
 }
 

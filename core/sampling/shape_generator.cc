@@ -22,13 +22,23 @@ class Draw {
   std::int64_t OneOf(const std::array<std::int64_t, n>& values) {
     return values[std::uniform_int_distribution<std::size_t>(0, n - 1)(random_)];
   }
+  std::size_t Below(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_); }
   bool Chance(double p) { return std::bernoulli_distribution(p)(random_); }
 
  private:
   std::mt19937_64 random_;
 };
 
-// Hidden sizes of models are multiples of 64; tokens are anything.
+// Half of the dims are values that models really have, the other half fill the
+// space between them.
+constexpr double kCommon = 0.5;
+constexpr std::array<std::int64_t, 10> kHiddenSizes = {384, 512, 768, 1024, 1280, 2048, 3072, 4096, 5120, 8192};
+constexpr std::array<std::int64_t, 12> kChannels = {16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048};
+constexpr std::array<std::int64_t, 6> kImageSizes = {7, 14, 28, 56, 112, 224};
+
+std::int64_t Hidden(Draw& draw) { return draw.Chance(kCommon) ? draw.OneOf(kHiddenSizes) : draw.LogUniform(64, 16384, 64); }
+std::int64_t Channels(Draw& draw) { return draw.Chance(kCommon) ? draw.OneOf(kChannels) : draw.LogUniform(16, 2048, 8); }
+
 Gemm DrawGemm(Draw& draw) {
   Gemm gemm;
   if (draw.Chance(0.25)) {  // attention-like products of activations
@@ -43,22 +53,25 @@ Gemm DrawGemm(Draw& draw) {
   }
   gemm.layer = Gemm::Layer::kLinear;
   gemm.m = draw.LogUniform(1, 8192);
-  gemm.n = draw.LogUniform(64, 16384, 64);
-  gemm.k = draw.LogUniform(64, 16384, 64);
+  gemm.n = Hidden(draw);
+  gemm.k = Hidden(draw);
   return gemm;
 }
 
 Conv2d DrawConv(Draw& draw) {
   Conv2d conv;
-  conv.batch = draw.LogUniform(1, 32);
-  conv.height = conv.width = draw.LogUniform(7, 224);
-  conv.in_channels = draw.Chance(0.08) ? 3 : draw.LogUniform(16, 1024, 8);
-  conv.out_channels = draw.LogUniform(16, 1024, 8);
-  conv.kernel_h = conv.kernel_w = draw.OneOf<6>({1, 1, 3, 3, 5, 7});
-  conv.stride_h = conv.stride_w = draw.OneOf<3>({1, 1, 2});
+  conv.batch = draw.LogUniform(1, 16);
+  conv.height = conv.width = draw.Chance(kCommon) ? draw.OneOf(kImageSizes) : draw.LogUniform(7, 224);
+  conv.in_channels = draw.Chance(0.06) ? 3 : Channels(draw);
+  conv.out_channels = Channels(draw);
+  conv.kernel_h = conv.kernel_w = draw.OneOf<7>({1, 1, 1, 3, 3, 5, 7});
+  conv.stride_h = conv.stride_w = draw.OneOf<4>({1, 1, 1, 2});
   conv.pad_h = conv.pad_w = conv.kernel_h / 2;
-  if (conv.kernel_h > 1 && draw.Chance(0.2)) {  // depthwise
+  if (conv.kernel_h > 1 && draw.Chance(0.25)) {  // depthwise, as mobile nets have
     conv.out_channels = conv.groups = conv.in_channels;
+  } else if (conv.kernel_h > 1 && draw.Chance(0.05) && conv.in_channels % 8 == 0) {
+    conv.groups = 8;
+    conv.out_channels = conv.in_channels;
   }
   return conv;
 }
@@ -88,13 +101,16 @@ Moe DrawMoe(Draw& draw) {
 }
 
 Vector DrawVector(Draw& draw) {
-  static constexpr std::array kOps = {"add", "mul", "relu", "gelu", "tanh", "softmax", "layernorm", "copy", "div", "pow"};
+  // What graphs are made of, the frequent ones more often.
+  static constexpr std::array kOps = {"add",     "add",       "add",  "mul",  "mul",     "relu",   "relu",      "copy", "copy",
+                                      "softmax", "layernorm", "gelu", "tanh", "sigmoid", "reduce", "hardswish", "pool", "embedding",
+                                      "div",     "pow",       "sqrt", "erf",  "sub",     "clip",   "cast"};
   Vector vector;
-  vector.op = kOps[static_cast<std::size_t>(draw.LogUniform(1, 1e6) % static_cast<std::int64_t>(kOps.size()))];
+  vector.op = kOps[draw.Below(kOps.size())];
   vector.rows = draw.LogUniform(1, 65536);
-  vector.cols = draw.LogUniform(16, 16384);
-  const bool binary = vector.op == "add" || vector.op == "mul" || vector.op == "div" || vector.op == "pow";
-  vector.operands = binary && draw.Chance(0.5) ? 2 : 1;
+  vector.cols = draw.LogUniform(7, 8192);
+  const bool binary = vector.op == "add" || vector.op == "mul" || vector.op == "div" || vector.op == "pow" || vector.op == "sub";
+  vector.operands = binary && draw.Chance(0.6) ? 2 : 1;
   return vector;
 }
 

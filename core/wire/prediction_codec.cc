@@ -23,8 +23,9 @@ using ColumnList = std::array<const Column*, kMaxDims>;
 // column stay null.
 ColumnList ColumnsOf(const v1::GemmColumns& c) { return {&c.batch(), &c.m(), &c.n(), &c.k()}; }
 ColumnList ColumnsOf(const v1::Conv2dColumns& c) {
-  return {&c.batch(),    &c.in_channels(), &c.height(), &c.width(), &c.out_channels(), &c.kernel_h(),   &c.kernel_w(),
-          &c.stride_h(), &c.stride_w(),    &c.pad_h(),  &c.pad_w(), &c.groups(),       &c.dilation_h(), &c.dilation_w()};
+  return {&c.batch(),    &c.in_channels(), &c.height(),     &c.width(),     &c.out_channels(),
+          &c.kernel_h(), &c.kernel_w(),    &c.stride_h(),   &c.stride_w(),  &c.pad_h(),
+          &c.pad_w(),    &c.groups(),      &c.dilation_h(), &c.dilation_w()};
 }
 ColumnList ColumnsOf(const v1::AttentionColumns& c) {
   return {&c.batch(), &c.query_len(), &c.kv_len(), &c.heads(), &c.kv_heads(), &c.head_dim()};
@@ -132,6 +133,10 @@ absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message) {
     case v1::EXECUTION_MODE_GRAPH: options.mode = ExecutionMode::kGraph; break;
     default: return FieldError("mode", "has an unknown value");
   }
+  if (!message.estimator().empty() && StaticEstimatorName(message.estimator()) == kOtherEstimator) {
+    return FieldError("estimator",
+                      fmt::format("\"{}\" is not one of {}", message.estimator(), fmt::join(EstimatorNames(), ", ")));
+  }
   options.estimator = message.estimator();
   return options;
 }
@@ -155,7 +160,8 @@ absl::StatusOr<KernelColumns> Decode(const v1::KernelColumns& message) {
     case v1::KernelColumns::kGemm: {
       const v1::Gemm::Layer layer = message.gemm().layer();
       if (!v1::Gemm::Layer_IsValid(layer)) return FieldError("gemm.layer", "has an unknown value");
-      work = Gemm{.layer = layer == v1::Gemm::LAYER_UNSPECIFIED ? Gemm::Layer::kGemm : static_cast<Gemm::Layer>(layer - 1)};
+      work = Gemm{.layer =
+                      layer == v1::Gemm::LAYER_UNSPECIFIED ? Gemm::Layer::kGemm : static_cast<Gemm::Layer>(layer - 1)};
       Point(message.gemm(), columns);
       return columns;
     }
@@ -252,7 +258,8 @@ absl::StatusOr<Estimate> Decode(const v1::KernelPrediction& message) {
 
 void Encode(const GraphEstimate& estimate, v1::GraphPrediction& message) {
   Encode(estimate.latency_us, *message.mutable_latency_us());
-  for (const auto& [kind, share] : estimate.provenance) (*message.mutable_provenance())[std::string(Name(kind))] = share;
+  for (const auto& [kind, share] : estimate.provenance)
+    (*message.mutable_provenance())[std::string(Name(kind))] = share;
   message.set_correction(estimate.correction);
   message.set_estimator(estimate.estimator);
   message.mutable_kernels()->Reserve(static_cast<int>(estimate.parts.size()));

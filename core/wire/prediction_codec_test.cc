@@ -79,6 +79,9 @@ TEST(PredictionCodecTest, RefusesUnknownOptionValues) {
   options.Clear();
   options.set_mode(static_cast<v1::ExecutionMode>(77));
   EXPECT_EQ(FieldOf(Decode(options).status()), "mode");
+  options.Clear();
+  options.set_estimator("magic");
+  EXPECT_EQ(FieldOf(Decode(options).status()), "estimator");
 }
 
 TEST(PredictionCodecTest, GraphEstimatesSurviveTheWire) {

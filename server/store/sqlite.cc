@@ -21,6 +21,8 @@ absl::StatusOr<Sqlite> Sqlite::Open(const std::string& path, int busy_ms) {
   const int code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   Sqlite db(path, handle);
   if (code != SQLITE_OK) return db.Error(code);
+  // SQLite falls back to reading where it may not write.
+  if (sqlite3_db_readonly(handle, "main") == 1) return db.Error(SQLITE_READONLY);
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, busy_ms);
   return db;
@@ -39,25 +41,31 @@ absl::StatusOr<std::string> Sqlite::Query(const char* sql) {
 
 absl::Status Sqlite::Error(int code) const {
   const bool out_of_space = IsOutOfSpace(code, errno);
-  const char* detail = db_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db_.get());
+  // The code may be ours rather than of the last call.
+  const bool is_last = db_ != nullptr && sqlite3_errcode(db_.get()) == code;
+  const char* detail = is_last ? sqlite3_errmsg(db_.get()) : sqlite3_errstr(code);
   if (out_of_space) {
-    return ResourceExhausted("store {}: the disk is full; nothing was changed; free space and try again ({})", path_, detail);
+    return ResourceExhausted("store {}: the disk is full; nothing was changed; free space and try again ({})", path_,
+                             detail);
   }
   switch (code & 0xff) {  // the primary code
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_CANTOPEN:
       return FailedPrecondition(
-          "store {}: cannot be written; nothing was changed; give the server write access to the file and its directory, "
+          "store {}: cannot be written; nothing was changed; give the server write access to the file and its "
+          "directory, "
           "or another --store ({})",
           path_, detail);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return Unavailable("store {}: another process holds it; stop that process or give another --store ({})", path_, detail);
+      return Unavailable("store {}: another process holds it; stop that process or give another --store ({})", path_,
+                         detail);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(
-          fmt::format("store {}: damaged, or not a SQLite file; restore it from a backup or give another --store ({})", path_, detail));
+          fmt::format("store {}: damaged, or not a SQLite file; restore it from a backup or give another --store ({})",
+                      path_, detail));
     default: return Internal("store {}: {}", path_, detail);
   }
 }
@@ -70,7 +78,8 @@ absl::StatusOr<SqliteStatement> SqliteStatement::Prepare(const Sqlite& db, const
 }
 
 SqliteStatement& SqliteStatement::Bind(std::string_view text) {
-  const int code = sqlite3_bind_text64(statement_.get(), ++bound_, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
+  const int code =
+      sqlite3_bind_text64(statement_.get(), ++bound_, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
   if (code != SQLITE_OK) bind_error_ = code;
   return *this;
 }

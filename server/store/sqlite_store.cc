@@ -44,15 +44,18 @@ absl::Status CheckSchema(Sqlite& db) {
     return transaction.Commit();
   }
   GPUETA_ASSIGN_OR_RETURN(const std::string ours, db.Query("SELECT count(*) FROM sqlite_master WHERE name = 'schema'"));
-  if (ours == "0") return FailedPrecondition("store {}: a SQLite file of another program; give another --store", db.path());
+  if (ours == "0")
+    return FailedPrecondition("store {}: a SQLite file of another program; give another --store", db.path());
   GPUETA_ASSIGN_OR_RETURN(SqliteStatement statement, SqliteStatement::Prepare(db, "SELECT version FROM schema"));
   GPUETA_ASSIGN_OR_RETURN(const bool row, statement.Step());
   const std::int64_t version = row ? statement.Integer(0) : 0;
   if (version > kSchemaVersion) {
-    return FailedPrecondition("store {}: schema version {}, this build reads up to {}; upgrade gpueta-server", db.path(),
-                              version, kSchemaVersion);
+    return FailedPrecondition("store {}: schema version {}, this build reads up to {}; upgrade gpueta-server",
+                              db.path(), version, kSchemaVersion);
   }
-  if (version < 1) return absl::DataLossError(fmt::format("store {}: the schema version is missing; restore it from a backup", db.path()));
+  if (version < 1)
+    return absl::DataLossError(
+        fmt::format("store {}: the schema version is missing; restore it from a backup", db.path()));
   return absl::OkStatus();
 }
 
@@ -71,16 +74,16 @@ class SqliteStore : public Store {
         add(rows);
       }
     };
-    GPUETA_RETURN_IF_ERROR(read("SELECT device, node, id, published_unix_s, summary FROM profiles ORDER BY device, node, id",
-                                [&](const SqliteStatement& row) {
-                                  contents.profiles.push_back(
-                                      {{row.Text(0), row.Text(1), row.Text(2)}, row.Integer(3), row.Text(4), ""});
-                                }));
+    GPUETA_RETURN_IF_ERROR(
+        read("SELECT device, node, id, published_unix_s, summary FROM profiles ORDER BY device, node, id",
+             [&](const SqliteStatement& row) {
+               contents.profiles.push_back({{row.Text(0), row.Text(1), row.Text(2)}, row.Integer(3), row.Text(4), ""});
+             }));
     GPUETA_RETURN_IF_ERROR(read(
         "SELECT sequence, device, node, profile_id, version, previous, at_unix_s FROM activations ORDER BY sequence",
         [&](const SqliteStatement& row) {
-          contents.activations.push_back({row.Integer(0), row.Text(1), row.Text(2), row.Text(3), row.Integer(4),
-                                          row.Integer(5), row.Integer(6)});
+          contents.activations.push_back(
+              {row.Integer(0), row.Text(1), row.Text(2), row.Text(3), row.Integer(4), row.Integer(5), row.Integer(6)});
         }));
     GPUETA_RETURN_IF_ERROR(read("SELECT hash, graph FROM models ORDER BY hash", [&](const SqliteStatement& row) {
       contents.models.push_back({row.Text(0), row.Text(1)});
@@ -115,22 +118,37 @@ class SqliteStore : public Store {
   absl::Status Put(const StoredProfile& p) {
     GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert,
                             SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO profiles VALUES (?, ?, ?, ?, ?, ?)"));
-    return insert.Bind(p.key.device).Bind(p.key.node).Bind(p.key.id).Bind(p.published_unix_s).BindBlob(p.summary).BindBlob(p.file).Run();
+    return insert.Bind(p.key.device)
+        .Bind(p.key.node)
+        .Bind(p.key.id)
+        .Bind(p.published_unix_s)
+        .BindBlob(p.summary)
+        .BindBlob(p.file)
+        .Run();
   }
 
   absl::Status Put(const Activation& a) {
     GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert,
                             SqliteStatement::Prepare(db_, "INSERT INTO activations VALUES (?, ?, ?, ?, ?, ?, ?)"));
-    return insert.Bind(a.sequence).Bind(a.device).Bind(a.node).Bind(a.profile_id).Bind(a.version).Bind(a.previous).Bind(a.at_unix_s).Run();
+    return insert.Bind(a.sequence)
+        .Bind(a.device)
+        .Bind(a.node)
+        .Bind(a.profile_id)
+        .Bind(a.version)
+        .Bind(a.previous)
+        .Bind(a.at_unix_s)
+        .Run();
   }
 
   absl::Status Put(const StoredModel& m) {
-    GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert, SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO models VALUES (?, ?)"));
+    GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert,
+                            SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO models VALUES (?, ?)"));
     return insert.Bind(m.hash).BindBlob(m.graph).Run();
   }
 
   absl::Status Put(const ModelAlias& a) {
-    GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert, SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO aliases VALUES (?, ?)"));
+    GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert,
+                            SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO aliases VALUES (?, ?)"));
     return insert.Bind(a.alias).Bind(a.hash).Run();
   }
 

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -22,8 +22,8 @@ using testing::HasSubstr;
 class StoreTest : public testing::Test {
  protected:
   StoreTest() {
-    directory_ = std::filesystem::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(directory_);
+    directory_ = fmt::format("{}/store_{}_{}", testing::TempDir(), getpid(),
+                             testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::create_directories(directory_);
   }
   ~StoreTest() override { std::filesystem::remove_all(directory_); }
@@ -176,7 +176,8 @@ class FullDisk {
 TEST_F(StoreTest, AFullDiskLeavesTheStoreAsItWas) {
   const auto store = Open();
   ASSERT_TRUE(store->Commit({.profile = MakeProfile("aa"), .activation = MakeActivation(1, "aa")}).ok());
-  const StoreChange change = {.profile = MakeProfile("bb", std::string(1'000'000, 'f')), .activation = MakeActivation(2, "bb")};
+  const StoreChange change = {.profile = MakeProfile("bb", std::string(1'000'000, 'f')),
+                              .activation = MakeActivation(2, "bb")};
   {
     const FullDisk full(500'000);
     const absl::Status status = store->Commit(change);

@@ -1,6 +1,7 @@
 #include "server/testing/test_profile.h"
 
 #include <algorithm>
+#include <random>
 
 #include "core/device/catalogue.h"
 #include "core/ops/forms.h"
@@ -19,7 +20,8 @@ Hull HullOf(Op op, Attention::Phase phase) {
   switch (op) {
     case Op::kGemm: return {{1, 1, 16, 16}, {64, 16384, 16384, 16384}};
     case Op::kConv2d:
-      return {{1, 1, 7, 7, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0}, {64, 2048, 224, 224, 2048, 7, 7, 2, 2, 3, 3, 512, 1, 1, 0, 0}};
+      return {{1, 1, 7, 7, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0},
+              {64, 2048, 224, 224, 2048, 7, 7, 2, 2, 3, 3, 512, 1, 1, 0, 0}};
     case Op::kAttention:
       return {{1, 1, 1, 1, 1, 64, 0}, {64, decode ? 1.0 : 8192.0, 16384, 64, 64, 128, decode ? 0.0 : 1.0}};
     case Op::kMoe: return {{1, 1024, 512, 1, 8, 1, 1}, {8192, 8192, 16384, 8, 256, 8, 8}};
@@ -68,7 +70,12 @@ Profile MakeTestProfile(std::string_view slug, int variation) {
   if (const CatalogueEntry* known = Catalogue::BuiltIn().Find(slug)) {
     profile.spec = known->spec;
   } else {
-    profile.spec = {.slug = profile.device, .architecture = "CPU", .sm_count = 8, .mem_bandwidth_gb_s = 50, .l2_mb = 32, .fp32_tflops = 0.5};
+    profile.spec = {.slug = profile.device,
+                    .architecture = "CPU",
+                    .sm_count = 8,
+                    .mem_bandwidth_gb_s = 50,
+                    .l2_mb = 32,
+                    .fp32_tflops = 0.5};
   }
   profile.labels = {{"driver", "test"}};
   profile.sources = {{"made by hand", 1000}};
@@ -84,6 +91,26 @@ Profile MakeTestProfile(std::string_view slug, int variation) {
   }
   std::sort(profile.tables.begin(), profile.tables.end(), [](const Table& a, const Table& b) { return a.key < b.key; });
   return profile;
+}
+
+void AddTestResiduals(Profile& profile) {
+  std::mt19937 random(0);
+  std::uniform_real_distribution<float> small(-0.02F, 0.02F);
+  for (Table& table : profile.tables) {
+    const std::size_t inputs = FormInfoOf(table.key.op, table.key.phase).features.size() + table.variants.size();
+    Residual& residual = table.residual;
+    residual.hidden = {48, 32};  // as core/fit has it
+    residual.feature_mean.assign(inputs, 8);
+    residual.feature_scale.assign(inputs, 0.2F);
+    std::size_t width = inputs;
+    std::size_t weights = 0;
+    for (const int hidden : residual.hidden) {
+      weights += (width + 1) * static_cast<std::size_t>(hidden);
+      width = static_cast<std::size_t>(hidden);
+    }
+    residual.weights.resize(weights + width + 1);
+    for (float& weight : residual.weights) weight = small(random);
+  }
 }
 
 std::string MakeTestProfileFile(std::string_view slug, int variation) {

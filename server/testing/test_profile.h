@@ -14,7 +14,11 @@ namespace gpueta::testing_util {
 // every device of the catalogue.
 Profile MakeTestProfile(std::string_view slug, int variation = 0);
 
-// Its file's bytes.
+// Gives every table a learnt residual as large as fitted profiles have, with
+// small random weights.
+void AddTestResiduals(Profile& profile);
+
+// The file's bytes of MakeTestProfile.
 std::string MakeTestProfileFile(std::string_view slug, int variation = 0);
 
 }  // namespace gpueta::testing_util

@@ -15,14 +15,12 @@
 namespace gpueta {
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector
-
 // Part of the memory that is free now; the rest is for whoever else is there.
 constexpr double kShareOfMemory = 0.8;
 
 // Values are drawn once and repeated; a prime number of them, so that no two
 // rows of a tensor are alike.
-constexpr std::size_t kPatternElements = 65'521;
+constexpr std::size_t kPatternElements = 8'191;
 
 std::vector<std::byte> RandomPattern(DType dtype, double scale) {
   std::mt19937 generator(1);  // NOLINT(cert-msc51-cpp): the same values in every run
@@ -52,7 +50,8 @@ std::size_t AvailableMemoryBytes() {
   std::size_t kilobytes = 0;
   std::string unit;
   while (meminfo >> name >> kilobytes) {
-    if (name == "MemAvailable:") return static_cast<std::size_t>(kShareOfMemory * 1024 * static_cast<double>(kilobytes));
+    if (name == "MemAvailable:")
+      return static_cast<std::size_t>(kShareOfMemory * 1024 * static_cast<double>(kilobytes));
     std::getline(meminfo, unit);
   }
   return std::numeric_limits<std::size_t>::max();
@@ -62,15 +61,14 @@ void Buffer::Free::operator()(std::byte* data) const { std::free(data); }
 
 absl::StatusOr<Buffer> Buffer::Allocate(std::size_t bytes, const char* purpose) {
   Buffer buffer;
-  buffer.bytes_ = (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  buffer.bytes_ = RoundUpToLine(std::max<std::size_t>(bytes, 1));
   if (buffer.bytes_ > AvailableMemoryBytes()) {
     return ResourceExhausted("{} need {} MiB of memory, more than is free: use smaller shapes", purpose, bytes >> 20);
   }
-  buffer.data_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, buffer.bytes_)));
+  buffer.data_.reset(static_cast<std::byte*>(std::aligned_alloc(kCacheLineBytes, buffer.bytes_)));
   if (buffer.data_ == nullptr) return ResourceExhausted("{}: cannot allocate {} MiB", purpose, bytes >> 20);
-  ParallelParts(buffer.bytes_, true, [&buffer](std::size_t begin, std::size_t end) {
-    std::memset(buffer.data() + begin, 0, end - begin);
-  });
+  ParallelParts(buffer.bytes_, true,
+                [&buffer](std::size_t begin, std::size_t end) { std::memset(buffer.data() + begin, 0, end - begin); });
   return buffer;
 }
 

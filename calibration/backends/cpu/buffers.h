@@ -9,6 +9,15 @@
 
 namespace gpueta {
 
+inline constexpr std::size_t kCacheLineBytes = 64;
+
+constexpr std::size_t RoundUpToLine(std::size_t bytes) {
+  return (bytes + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+}
+
+// The deviation of random activations, as normalisation layers leave them.
+inline constexpr double kActivationScale = 1;
+
 // Bytes a new buffer may take without pushing others out of memory; the
 // largest integer where that is unknown.
 std::size_t AvailableMemoryBytes();

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
@@ -30,10 +29,10 @@ std::string ReadWord(const std::string& path) {
   return word;
 }
 
-// The largest level, each cache counted once however many cores share it.
-std::size_t ReadLastLevelCacheBytes() {
+// The caches of the largest level by the cores that share each.
+std::map<std::string, std::size_t> ReadLastLevelCaches() {
   int last_level = 0;
-  std::map<std::string, std::size_t> caches;  // by the cores that share it
+  std::map<std::string, std::size_t> caches;
   const auto processors = static_cast<int>(sysconf(_SC_NPROCESSORS_CONF));
   for (int processor = 0; processor < processors; ++processor) {
     for (int index = 0;; ++index) {
@@ -46,9 +45,7 @@ std::size_t ReadLastLevelCacheBytes() {
       if (level == last_level) caches[ReadWord(cache + "shared_cpu_list")] = ParseCacheSize(ReadWord(cache + "size"));
     }
   }
-  std::size_t total = 0;
-  for (const auto& [cores, bytes] : caches) total += bytes;
-  return total;
+  return caches;
 }
 
 bool SaysNothing(std::string_view word) {
@@ -102,8 +99,11 @@ std::string CpuSlug(std::string_view model, int threads) {
 
 CpuInfo ReadCpuInfo() {
   CpuInfo info = ParseCpuInfo(ReadFile("/proc/cpuinfo"));
-  info.last_level_cache_bytes = ReadLastLevelCacheBytes();
-  info.memory_bytes = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::map<std::string, std::size_t> caches = ReadLastLevelCaches();
+  for (const auto& [cores, bytes] : caches) info.last_level_cache_bytes += bytes;
+  info.one_last_level_cache = caches.size() == 1;
+  info.memory_bytes =
+      static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return info;
 }
 

@@ -34,19 +34,22 @@ class InterferenceMonitor {
   // ticks, says something only about tens of milliseconds.
   Interference Read(Steal steal) const;
 
-  // Whether the threads are farther apart now than they have been: a
-  // hypervisor may move virtual cores to different core complexes and back.
-  // There, what one thread wrote and the other reads costs several times as
-  // much, and a small kernel takes up to twice as long. Told by the time of an
-  // empty parallel region against the shortest seen so far. Takes a few
-  // microseconds.
-  bool CoresAreFar();
-
  private:
   std::vector<int> schedstat_files_;  // one a thread; empty on systems without
   int stat_file_ = -1;
-  double shortest_region_us_;
 };
+
+// The longest of the times that a cache line takes from the calling thread to
+// another OpenMP thread and back; 0 with one thread. Takes a microsecond or two
+// a thread.
+double CoreRoundTripNs();
+
+// Whether threads whose cores are said to share their last-level cache exchange
+// data so slowly that they do not: a hypervisor may move virtual cores to
+// different dies, and back after seconds. What one core wrote and the other
+// reads then costs several times as much; a layer that is not bound by
+// arithmetic takes up to twice as long.
+bool CoresAreApart(double round_trip_ns);
 
 // The waiting time of a line of schedstat in nanoseconds, and the steal ticks
 // of /proc/stat; 0 for other text.

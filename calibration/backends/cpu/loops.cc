@@ -9,7 +9,7 @@
 
 // One binary for all x86-64: the widest vectors are chosen at run time. Not
 // under sanitizers, whose run time is not up when the choice is made.
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(GPUETA_TSAN)
 #define GPUETA_VECTORIZED __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define GPUETA_VECTORIZED
@@ -113,7 +113,8 @@ GPUETA_VECTORIZED void Apply(const T* __restrict x, const T* __restrict second, 
 }
 
 template <class T>
-GPUETA_VECTORIZED void RmsNorm(const T* __restrict x, const T* __restrict scale, T* __restrict y, const RowRange& range) {
+GPUETA_VECTORIZED void RmsNorm(const T* __restrict x, const T* __restrict scale, T* __restrict y,
+                               const RowRange& range) {
   for (std::size_t row = range.begin; row < range.end; ++row) {
     const T* from = x + row * range.cols;
     T* to = y + row * range.cols;
@@ -273,6 +274,19 @@ void MaskCausal(T* scores, std::size_t query_len, const RowRange& range) {
     const std::size_t visible = range.cols - query_len + row % query_len + 1;
     T* to = scores + row * range.cols;
     for (std::size_t col = visible; col < range.cols; ++col) Store(to + col, kHidden);
+  }
+}
+
+GPUETA_VECTORIZED void Triad(const float* __restrict a, const float* __restrict b, float scale, float* __restrict y,
+                             std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) y[i] = a[i] + scale * b[i];
+}
+
+void TouchLines(std::byte* data, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  for (std::size_t i = 0; i < bytes; i += kLine) {
+    volatile std::byte* word = data + i;
+    *word = *word;
   }
 }
 

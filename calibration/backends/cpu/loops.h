@@ -70,6 +70,13 @@ inline constexpr std::size_t kRopePairs = 64;  // half the usual head dimension
 template <class T>
 void MaskCausal(T* scores, std::size_t query_len, const RowRange& range);
 
+// y[i] = a[i] + scale · b[i]: STREAM's triad, for measuring bandwidth.
+void Triad(const float* a, const float* b, float scale, float* y, std::size_t n);
+
+// Stores the first word of each cache line of `bytes` bytes again: the lines
+// are now in the cache of the calling thread's core, as if it had written them.
+void TouchLines(std::byte* data, std::size_t bytes);
+
 float ToFloat(Bf16 value);
 Bf16 ToBf16(float value);  // rounds to nearest even
 

@@ -1,6 +1,8 @@
 #include "calibration/backends/cpu/measuring_scope.h"
 
-#include <omp.h>
+#include <vector>
+
+#include "calibration/backends/cpu/openmp.h"
 
 #ifdef __SSE__
 #include <xmmintrin.h>

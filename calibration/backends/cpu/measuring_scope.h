@@ -3,14 +3,14 @@
 
 #include <sched.h>
 
-#include <vector>
-
 namespace gpueta {
 
-// The cores that the OpenMP threads of the calling thread run on. While kernels
-// are timed, each thread stays on its own core: a scheduler sees nothing wrong
-// with two of our threads sharing a core when another process keeps the other
-// one busy, and then no sample is ever undisturbed. OMP_PROC_BIND overrides.
+// Where the OpenMP threads of the calling thread run while kernels are timed:
+// each stays on its own core. A scheduler sees nothing wrong with two of our
+// threads sharing a core when another process keeps the other one busy, and
+// then no sample is ever undisturbed. Moving threads about for each sample
+// costs them their turn: on a busy machine a scope that lasts gives four times
+// as many samples. OMP_PROC_BIND overrides.
 class ThreadPlacement {
  public:
   ThreadPlacement();
@@ -24,8 +24,8 @@ class ThreadPlacement {
 
 // While it lives, the calling thread stays on its core, and denormal numbers
 // count as zero on all threads: random data run through many layers may vanish,
-// that of a trained network does not, and denormals are slow. Workers stay as
-// they are afterwards; they run nothing else.
+// that of a trained network does not, and denormals are slow. The other threads
+// stay as they are afterwards; they run nothing else. Do not nest.
 class MeasuringScope {
  public:
   explicit MeasuringScope(const ThreadPlacement& placement);

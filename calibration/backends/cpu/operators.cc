@@ -150,10 +150,11 @@ CpuOperator MakeAttention(const Attention& a, DType dtype, const OneDnn& onednn)
                                 {DNNL_ARG_DST, scores, buffers.scratch}});
     RunOnce mask;
     if (a.causal != 0) {
-      mask = dtype == DType::kBf16 ? BindCausalMask<Bf16>(a, buffers.scratch) : BindCausalMask<float>(a, buffers.scratch);
+      mask =
+          dtype == DType::kBf16 ? BindCausalMask<Bf16>(a, buffers.scratch) : BindCausalMask<float>(a, buffers.scratch);
     }
-    const RunOnce second = Call(softmax_call, onednn,
-                                {{DNNL_ARG_SRC, scores, buffers.scratch}, {DNNL_ARG_DST, scores, buffers.scratch}});
+    const RunOnce second =
+        Call(softmax_call, onednn, {{DNNL_ARG_SRC, scores, buffers.scratch}, {DNNL_ARG_DST, scores, buffers.scratch}});
     const RunOnce third = Call(weigh_call, onednn,
                                {{DNNL_ARG_SRC, scores, buffers.scratch},
                                 {DNNL_ARG_WEIGHTS, value, values},
@@ -238,8 +239,8 @@ CpuOperator MakeBinary(algorithm kind, const memory::desc& tensor, const OneDnn&
 }
 
 CpuOperator MakeSoftmax(const memory::desc& tensor, const OneDnn& onednn) {
-  const dnnl::softmax_forward::primitive_desc pd(
-      dnnl::softmax_forward::desc(prop_kind::forward_inference, tensor, 1), onednn.engine);
+  const dnnl::softmax_forward::primitive_desc pd(dnnl::softmax_forward::desc(prop_kind::forward_inference, tensor, 1),
+                                                 onednn.engine);
   return {.sizes = {.inputs = {tensor.get_size()}, .output = tensor.get_size()},
           .bind = [onednn, tensor, primitive = dnnl::softmax_forward(pd)](const Buffers& buffers) {
             return Call(primitive, onednn,
@@ -256,16 +257,15 @@ CpuOperator MakeLayerNorm(const Vector& v, const memory::desc& tensor, const One
                                               normalization_flags::use_scale | normalization_flags::use_shift),
       onednn.engine);
   const memory::desc parameters = Plain({v.cols}, memory::data_type::f32);
-  return {.sizes = {.inputs = {tensor.get_size()},
-                    .weights = 2 * parameters.get_size(),
-                    .output = tensor.get_size()},
-          .bind = [onednn, tensor, parameters, primitive = dnnl::layer_normalization_forward(pd)](const Buffers& buffers) {
-            return Call(primitive, onednn,
-                        {{DNNL_ARG_SRC, tensor, buffers.inputs[0]},
-                         {DNNL_ARG_SCALE, parameters, buffers.weights},
-                         {DNNL_ARG_SHIFT, parameters, buffers.weights + parameters.get_size()},
-                         {DNNL_ARG_DST, tensor, buffers.output}});
-          }};
+  return {
+      .sizes = {.inputs = {tensor.get_size()}, .weights = 2 * parameters.get_size(), .output = tensor.get_size()},
+      .bind = [onednn, tensor, parameters, primitive = dnnl::layer_normalization_forward(pd)](const Buffers& buffers) {
+        return Call(primitive, onednn,
+                    {{DNNL_ARG_SRC, tensor, buffers.inputs[0]},
+                     {DNNL_ARG_SCALE, parameters, buffers.weights},
+                     {DNNL_ARG_SHIFT, parameters, buffers.weights + parameters.get_size()},
+                     {DNNL_ARG_DST, tensor, buffers.output}});
+      }};
 }
 
 template <class T>
@@ -326,19 +326,18 @@ CpuOperator MakeVector(const Vector& v, DType dtype, const OneDnn& onednn) {
     return MakeBinary(binary->kind, tensor, onednn);
   }
   return dtype == DType::kBf16 ? MakeLoop<Bf16>(v) : MakeLoop<float>(v);
-}
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the std::function inside owns it
 
 bool HasVectorOp(const Vector& v) {
   if (IsSoftmaxOrNorm(v.op) || FindRowLoop<float>(v.op).run != nullptr) return v.operands == 1;
   return (v.operands == 1 && FindByOp(kEltwise, v.op) != nullptr) ||
-         (v.operands == 2 && FindByOp(kBinary, v.op) != nullptr) ||
-         FindElementwise<float>(v.op, v.operands) != nullptr;
+         (v.operands == 2 && FindByOp(kBinary, v.op) != nullptr) || FindElementwise<float>(v.op, v.operands) != nullptr;
 }
 
 absl::Status SupportsDType(const Kernel& kernel) {
   const DType dtype = kernel.dtype;
-  const bool known = dtype == DType::kFp32 || dtype == DType::kBf16 ||
-                     (dtype == DType::kInt8 && kernel.op() == Op::kGemm);
+  const bool known =
+      dtype == DType::kFp32 || dtype == DType::kBf16 || (dtype == DType::kInt8 && kernel.op() == Op::kGemm);
   if (!known) return Unimplemented("the CPU backend measures fp32 and bf16 (and int8 for gemm), not {}", Name(dtype));
   if (!IsNativeOnCpu(dtype)) return Unimplemented("this processor has no instructions for {}: use fp32", Name(dtype));
   return absl::OkStatus();

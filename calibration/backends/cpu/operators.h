@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/errors.h"
 #include "core/ops/kernel.h"
 
 namespace gpueta {
@@ -43,6 +44,16 @@ struct CpuOperator {
   BufferSizes sizes;
   std::function<RunOnce(const Buffers&)> bind;  // may be called any number of times
 };
+
+// What `work` returns (a status or StatusOr), or INTERNAL if oneDNN throws.
+template <class Work>
+auto CatchingOneDnn(const Work& work) -> decltype(work()) {
+  try {
+    return work();
+  } catch (const dnnl::error& error) {
+    return Internal("oneDNN: {}", error.what());
+  }
+}
 
 // Whether the processor multiplies this type in hardware.
 bool IsNativeOnCpu(DType dtype);

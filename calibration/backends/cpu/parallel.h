@@ -1,10 +1,10 @@
 // Spreading work over the threads that oneDNN uses too.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstddef>
+
+#include "calibration/backends/cpu/openmp.h"
 
 namespace gpueta {
 

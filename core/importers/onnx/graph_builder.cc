@@ -24,6 +24,10 @@ using onnx::TensorProto;
 // SymInt::size). A language model of 100 layers needs some hundred thousand.
 constexpr std::int64_t kFoldingBudget = std::int64_t{1} << 22;
 
+// And what all symbolic dims together may: a model of 100000 nodes with
+// symbolic image sizes needs some millions.
+constexpr std::int64_t kShapeBudget = std::int64_t{1} << 22;
+
 // Longer names of dims are cut when they become symbols.
 constexpr std::size_t kMaxSymbolLength = 64;
 
@@ -201,6 +205,10 @@ class GraphBuilder {
     std::vector<Tensor> outputs;
     for (std::size_t i = 0; i < inferred.size(); ++i) outputs.push_back(Resolve(node, i, std::move(inferred[i])));
     GPUETA_RETURN_IF_ERROR(CheckRemembered(node));
+    if (shape_budget_ < 0) {
+      return ResourceExhausted("{}: the symbolic shapes up to here are too many to follow; fix the inputs' sizes",
+                               Describe(source));
+    }
 
     const Origin origin = OriginOf(node, outputs);
     const bool assumed = InputsAssumed(node) || !node.assumptions().empty();
@@ -277,6 +285,7 @@ class GraphBuilder {
         node.Mismatch("dim {} of tensor \"{}\" would be {}", i, Printable(name), dim->ToString());
         dim = 1;
       }
+      shape_budget_ -= dim->size() - 1;
       tensor.shape.push_back(*std::move(dim));
     }
     SetContents(std::move(inferred.contents), tensor);
@@ -332,15 +341,11 @@ class GraphBuilder {
   absl::StatusOr<GraphNode> Cost(NodeView& node, const std::vector<Tensor>& outputs, bool assumed) {
     GraphNode kernel = CostOrView(node, outputs, node.rule().cost);
     GPUETA_RETURN_IF_ERROR(CheckRemembered(node));
-    const auto problem = [&kernel]() -> absl::Status {
-      if (kernel.costing == Costing::kFree || !kernel.symbolic_dims.empty()) return absl::OkStatus();
-      return Validate(kernel.kernel);
-    };
-    if (absl::Status status = problem(); !status.ok()) {
-      if (!assumed) return Prefixed(status, Describe(node.proto()));
-      node.Assume(fmt::format("costed by memory traffic, since {}", MessageOf(status)));
+    if (const absl::Status problem = ValidateKernel(kernel); !problem.ok()) {
+      if (!assumed) return Prefixed(problem, Describe(node.proto()));
+      node.Assume(fmt::format("costed by memory traffic, since {}", MessageOf(problem)));
       kernel = CostOrView(node, outputs, CostTraffic);
-      if (!problem().ok()) kernel = CostView(node, outputs);
+      if (!ValidateKernel(kernel).ok()) kernel = ViewNode(kernel.kernel.dtype, {});
     }
     const onnx::NodeProto& source = node.proto();
     kernel.kernel.name = Printable(source.name().empty() ? source.output(0) : source.name());
@@ -387,6 +392,7 @@ class GraphBuilder {
   std::unordered_map<std::string_view, Tensor> tensors_;
   std::unordered_map<std::string_view, const onnx::TypeProto*> declared_;
   std::int64_t folding_budget_ = kFoldingBudget;
+  std::int64_t shape_budget_ = kShapeBudget;
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ std::vector<Inferred> InferConv(NodeView& node) {
   }
   Shape shape = {x[0], w[0]};
   for (std::size_t i = 0; i < windows->size(); ++i) {
-    shape.push_back(OutputSize((*windows)[i], x[i + kFirstSpatial]));
+    shape.push_back(OutputSize(node, (*windows)[i], x[i + kFirstSpatial]));
   }
   return {Known(ConvOutputType(node), shape)};
 }

@@ -167,6 +167,7 @@ void AddElementwiseOps(OpTable& table) {
       {"Mish", Unary("silu")},
       {"Neg", Unary("neg", FoldNeg)},
       {"Not", Unary("logical", FoldNot)},
+      {"PRelu", Unary("relu")},
       {"QuickGelu", Unary("silu")},
       {"Reciprocal", Unary("reciprocal", FoldReciprocal)},
       {"Relu", Unary("relu")},
@@ -194,7 +195,6 @@ void AddElementwiseOps(OpTable& table) {
       {"Div", Binary("div", FoldDiv)},
       {"Mod", Binary("mod", FoldMod)},
       {"Mul", Binary("mul", FoldMul)},
-      {"PRelu", Binary("relu")},
       {"Pow", Binary("pow", FoldPow)},
       {"Sub", Binary("sub", FoldSub)},
 

@@ -183,8 +183,9 @@ std::vector<Inferred> InferTranspose(NodeView& node) {
 GraphNode CostTranspose(NodeView& node, const std::vector<Tensor>& outputs) {
   const Shape& x = node.in(0).shape;
   const std::optional<std::vector<std::size_t>> order = ReadPermutation(node, x.size());
+  if (!order.has_value()) return CostCopy(node, outputs);
   std::vector<std::size_t> moved;
-  for (std::size_t axis : order.value_or(std::vector<std::size_t>())) {
+  for (std::size_t axis : *order) {
     if (x[axis] != 1) moved.push_back(axis);
   }
   return std::is_sorted(moved.begin(), moved.end()) ? CostView(node, outputs) : CostCopy(node, outputs);

@@ -34,8 +34,7 @@ std::vector<Inferred> InferPool(NodeView& node) {
   const bool round_up = node.Int("ceil_mode", 0) != 0;
   Shape shape(x.shape.begin(), x.shape.begin() + 2);
   for (std::size_t i = 0; i < windows->size(); ++i) {
-    const SymInt& size = x.shape[i + 2];
-    shape.push_back(round_up ? OutputSizeRoundedUp((*windows)[i], size) : OutputSize((*windows)[i], size));
+    shape.push_back(OutputSize(node, (*windows)[i], x.shape[i + 2], round_up));
   }
   return {Known(x.type, shape), Known(TensorProto::INT64, shape)};
 }
@@ -114,6 +113,20 @@ GraphNode CostResize(NodeView& node, const std::vector<Tensor>& outputs) {
   return VectorNode(KernelDType(node.in(0).type), "resize", outputs[0].shape, 1);
 }
 
+// Samples input [batch, channels, spatial…] at the points of a grid [batch, out
+// spatial…, coordinates].
+std::vector<Inferred> InferGridSample(NodeView& node) {
+  const Tensor& x = node.in(0);
+  const Shape& grid = node.in(1).shape;
+  if (x.shape.size() < 3 || grid.size() != x.shape.size()) {
+    node.Mismatch("a grid of shape {} does not sample an input of shape {}", ToText(grid), ToText(x.shape));
+    return {};
+  }
+  Shape shape = {x.shape[0], x.shape[1]};
+  shape.insert(shape.end(), grid.begin() + 1, grid.end() - 1);
+  return {Known(x.type, shape)};
+}
+
 std::optional<std::int64_t> ReadBlock(NodeView& node) {
   const std::int64_t block = node.Int("blocksize", 0);
   constexpr std::int64_t kLargestBlock = 1 << 15;  // its square stays an int
@@ -155,6 +168,7 @@ void AddSpatialOps(OpTable& table) {
       {"GlobalAveragePool", global_pool},
       {"GlobalLpPool", global_pool},
       {"GlobalMaxPool", global_pool},
+      {"GridSample", {.infer = InferGridSample, .cost = CostResize, .min_inputs = 2}},
       {"Resize", resize},
       {"Upsample", resize},
       {"DepthToSpace", {.infer = InferDepthToSpace, .cost = CostCopy}},

@@ -28,7 +28,7 @@ constexpr std::uint32_t kLargestPayload = 16 << 10;
 // What the parsed messages may occupy. Protobuf unpacks two bytes into up to
 // some hundred, so that the size of a file does not bound it. The largest
 // language models unpack to some hundred MB.
-constexpr std::int64_t kMaxUnpackedBytes = std::int64_t{3} << 30;
+constexpr std::int64_t kMaxUnpackedBytes = std::int64_t{1} << 30;
 constexpr std::int64_t kBytesOfMessage = 192;  // of the largest of ONNX's, with its place in a list
 constexpr std::int64_t kBytesOfString = 48;
 constexpr std::int64_t kBytesOfNumber = 8;

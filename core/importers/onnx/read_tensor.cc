@@ -12,6 +12,8 @@ namespace {
 
 using onnx::TensorProto;
 
+constexpr int kWidestElement = 128;  // bits, of COMPLEX128
+
 absl::StatusOr<Shape> ReadDims(const google::protobuf::RepeatedField<std::int64_t>& dims) {
   if (static_cast<std::size_t>(dims.size()) > kMaxRank) {
     return InvalidArgument("has {} dims; at most {} are supported", dims.size(), kMaxRank);
@@ -23,7 +25,8 @@ absl::StatusOr<Shape> ReadDims(const google::protobuf::RepeatedField<std::int64_
     elements = elements * Count(dim);
     shape.emplace_back(dim);
   }
-  if (elements.overflowed()) return InvalidArgument("has more than 2^62 elements");
+  // So that the bits of its elements can be counted, whatever their type.
+  if ((elements * Count(kWidestElement)).overflowed()) return InvalidArgument("has more than 2^55 elements");
   return shape;
 }
 

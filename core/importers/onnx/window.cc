@@ -71,14 +71,14 @@ std::optional<std::vector<Window>> ReadWindows(NodeView& node, const Shape& kern
   return windows;
 }
 
-SymInt OutputSize(const Window& window, const SymInt& size) {
-  return FloorDiv(size + window.pad_begin + window.pad_end - window.span(), window.stride) + 1;
-}
-
-SymInt OutputSizeRoundedUp(const Window& window, const SymInt& size) {
-  const SymInt rounded = CeilDiv(size + window.pad_begin + window.pad_end - window.span(), window.stride) + 1;
+SymInt OutputSize(NodeView& node, const Window& window, const SymInt& size, bool round_up) {
+  const SymInt steps = size + window.pad_begin + window.pad_end - window.span();
+  if (steps.constant().value_or(0) < 0) {
+    node.Mismatch("a window of {} elements does not fit into an axis of {}", window.span().ToString(), size.ToString());
+  }
+  if (!round_up) return FloorDiv(steps, window.stride) + 1;
   // Window i starts at i·stride − pad_begin, which must be below size.
-  return Min(rounded, CeilDiv(size + window.pad_begin, window.stride));
+  return Min(CeilDiv(steps, window.stride) + 1, CeilDiv(size + window.pad_begin, window.stride));
 }
 
 }  // namespace gpueta::onnx_import

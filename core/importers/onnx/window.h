@@ -25,10 +25,9 @@ struct Window {
 // Malformed attribute.
 std::optional<std::vector<Window>> ReadWindows(NodeView& node, const Shape& kernel, const Shape& input);
 
-// floor((size + pads − span)/stride) + 1
-SymInt OutputSize(const Window& window, const SymInt& size);
-
-// Rounded up instead, except that no window may start in the trailing padding.
-SymInt OutputSizeRoundedUp(const Window& window, const SymInt& size);
+// floor((size + pads − span)/stride) + 1; rounded up instead, if asked, except
+// that no window may start in the trailing padding. Mismatch for a window that
+// does not fit into the padded input.
+SymInt OutputSize(NodeView& node, const Window& window, const SymInt& size, bool round_up = false);
 
 }  // namespace gpueta::onnx_import

@@ -1,0 +1,166 @@
+#include "calibration/backends/measure.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/base/errors.h"
+
+namespace gpueta {
+namespace {
+
+using testing::HasSubstr;
+
+// Runs vector kernels only: the latency is the number of rows, changed by a
+// function of the run's number. Its clock advances with the runs.
+class FakeBackend : public Backend {
+ public:
+  using Change = std::function<Sample(Sample, std::size_t run)>;
+  explicit FakeBackend(Change change) : change_(std::move(change)) {}
+
+  std::string slug() const override { return "fake"; }
+  std::map<std::string, std::string> labels() const override { return {}; }
+  absl::StatusOr<DeviceSpec> Describe() override { return DeviceSpec{.slug = "fake"}; }
+  absl::Status Supports(const Kernel& kernel) const override {
+    return kernel.op() == Op::kVector ? absl::OkStatus() : absl::UnimplementedError("only vector kernels");
+  }
+  absl::StatusOr<std::unique_ptr<PreparedKernel>> Prepare(const Kernel& kernel) override {
+    GPUETA_RETURN_IF_ERROR(Supports(kernel));
+    return std::make_unique<FakeKernel>(*this, kernel);
+  }
+  absl::StatusOr<std::unique_ptr<PreparedGraph>> PrepareGraph(std::span<const Kernel> kernels) override {
+    for (const Kernel& kernel : kernels) GPUETA_RETURN_IF_ERROR(Supports(kernel));
+    return std::make_unique<FakeGraph>(*this, kernels);
+  }
+  MicrosecondClock Clock() {
+    return [this] { return now_us_; };
+  }
+  std::size_t runs() const { return runs_; }
+
+ private:
+  Sample Run(const Kernel& kernel) {
+    const Sample sample = change_({.latency_us = static_cast<double>(std::get<Vector>(kernel.work).rows)}, runs_);
+    now_us_ += sample.latency_us;
+    return sample;
+  }
+
+  class FakeKernel : public PreparedKernel {
+   public:
+    FakeKernel(FakeBackend& backend, Kernel kernel) : backend_(backend), kernel_(std::move(kernel)) {}
+    absl::StatusOr<Sample> TakeSample(std::size_t) override {
+      const Sample sample = backend_.Run(kernel_);
+      ++backend_.runs_;
+      return sample;
+    }
+    Timing timing() const override { return Timing::kGraph; }
+    std::string source() const override { return "fake-library"; }
+
+   private:
+    FakeBackend& backend_;
+    Kernel kernel_;
+  };
+
+  class FakeGraph : public PreparedGraph {
+   public:
+    FakeGraph(FakeBackend& backend, std::span<const Kernel> kernels)
+        : backend_(backend), kernels_(kernels.begin(), kernels.end()) {}
+    absl::StatusOr<GraphSample> Run() override {
+      GraphSample sample;
+      for (const Kernel& kernel : kernels_) {
+        sample.kernels.push_back(backend_.Run(kernel));
+        sample.condition = std::max(sample.condition, sample.kernels.back().condition);
+      }
+      ++backend_.runs_;
+      return sample;
+    }
+    Timing timing() const override { return Timing::kGraph; }
+
+   private:
+    FakeBackend& backend_;
+    std::vector<Kernel> kernels_;
+  };
+
+  Change change_;
+  double now_us_ = 0;
+  std::size_t runs_ = 0;
+};
+
+Kernel VectorOfRows(std::int64_t rows) { return {.work = Vector{.op = "relu", .rows = rows, .cols = 1}}; }
+
+const std::vector<Kernel> kModel = {VectorOfRows(1000), VectorOfRows(3000), VectorOfRows(500)};
+
+Sample Unchanged(Sample sample, std::size_t) { return sample; }
+
+TEST(MeasureKernelTest, FillsInTheMeasurement) {
+  FakeBackend backend(Unchanged);
+  const auto measured = MeasureKernel(backend, VectorOfRows(120), {}, backend.Clock());
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(measured->measurement.device, "fake");
+  EXPECT_EQ(measured->measurement.source, "fake-library");
+  EXPECT_EQ(measured->measurement.timing, Timing::kGraph);
+  EXPECT_EQ(measured->measurement.latency_us, 120);
+  EXPECT_EQ(measured->measurement.kernel.work, VectorOfRows(120).work);
+}
+
+TEST(MeasureKernelTest, NamesTheKernelThatCannotRun) {
+  FakeBackend backend(Unchanged);
+  const Kernel gemm{.work = Gemm{.m = 5, .n = 6, .k = 7}};
+  const absl::Status status = MeasureKernel(backend, gemm, {}, backend.Clock()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(MessageOf(status), HasSubstr("gemm fp32"));
+}
+
+TEST(MeasureGraphTest, GivesEachKernelAndTheTotal) {
+  FakeBackend backend(Unchanged);
+  const auto measured = MeasureGraph(backend, kModel, {}, backend.Clock());
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  ASSERT_EQ(measured->kernels.size(), 3U);
+  EXPECT_EQ(measured->kernels[1].latency_us, 3000);
+  EXPECT_EQ(measured->total.latency_us, 4500);
+  EXPECT_FALSE(measured->total.disturbed);
+  EXPECT_EQ(measured->timing, Timing::kGraph);
+  EXPECT_EQ(backend.runs(), GraphPolicy().warm_up_runs + GraphPolicy().runs);
+}
+
+TEST(MeasureGraphTest, RepeatsDisturbedRuns) {
+  FakeBackend backend([](Sample sample, std::size_t run) {
+    return run % 2 == 0 ? Sample{5 * sample.latency_us, Condition::kInterrupted} : sample;
+  });
+  const auto measured = MeasureGraph(backend, kModel, {}, backend.Clock());
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(measured->total.latency_us, 4500);
+  EXPECT_FALSE(measured->total.disturbed);
+  EXPECT_GE(measured->total.samples, GraphPolicy().runs);
+  EXPECT_GE(measured->total.discarded, GraphPolicy().runs - 1);
+}
+
+TEST(MeasureGraphTest, SumsKernelMediansWhereNoRunIsUndisturbed) {
+  // In every run one of the three kernels is disturbed, never the same twice.
+  std::size_t kernel = 0;
+  FakeBackend backend([&kernel](Sample sample, std::size_t run) {
+    return kernel++ % 3 == run % 3 ? Sample{9 * sample.latency_us, Condition::kInterrupted} : sample;
+  });
+  const auto measured = MeasureGraph(backend, kModel, {.time_budget_us = 1e6}, backend.Clock());
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(measured->total.latency_us, 4500);
+  EXPECT_TRUE(measured->total.disturbed);
+  for (const TimingResult& timing : measured->kernels) EXPECT_FALSE(timing.disturbed);
+}
+
+TEST(MeasureGraphTest, StopsAtTheTimeBudget) {
+  FakeBackend backend([](Sample sample, std::size_t) { return Sample{sample.latency_us, Condition::kInterrupted}; });
+  const auto measured = MeasureGraph(backend, kModel, {.time_budget_us = 1e6}, backend.Clock());
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_TRUE(measured->total.disturbed);
+  EXPECT_GT(backend.Clock()(), 1e6);
+  EXPECT_LT(backend.Clock()(), 1.3e6);
+}
+
+TEST(MeasureGraphTest, RejectsAnEmptyList) {
+  FakeBackend backend(Unchanged);
+  EXPECT_EQ(MeasureGraph(backend, {}, {}, backend.Clock()).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gpueta

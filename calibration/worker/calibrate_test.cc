@@ -1,0 +1,155 @@
+#include "calibration/worker/calibrate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "calibration/backends/backends.h"
+#include "calibration/worker/candidates.h"
+#include "core/base/errors.h"
+#include "core/feedback/error_summary.h"
+#include "core/predict/compiled_table.h"
+#include "core/predict/predictor.h"
+
+namespace gpueta {
+namespace {
+
+using ::testing::HasSubstr;
+
+DeviceSpec Spec() {
+  return {.slug = "cpu-test", .architecture = "CPU", .sm_count = 2, .boost_clock_mhz = 3000, .mem_bandwidth_gb_s = 20, .l2_mb = 32, .fp32_tflops = 0.2};
+}
+
+// Rows whose latency follows a simple law, written to a file that the replay
+// backend answers from.
+class Recording {
+ public:
+  explicit Recording(int rows) {
+    path_ = (std::filesystem::temp_directory_path() / ("calibrate_test." + std::to_string(getpid()) + ".csv")).string();
+    std::vector<Measurement> measurements;
+    for (int i = 0; i < rows; ++i) {
+      Measurement row;
+      row.device = "cpu-test";
+      row.source = "recorded";
+      row.timing = Timing::kEager;
+      row.kernel.dtype = DType::kFp32;
+      row.kernel.work = Gemm{.m = 8 + 3 * (i % 37), .n = 64 * (1 + i % 11), .k = 64 * (1 + i % 7)};
+      row.latency_us = 3 + 1.4 * static_cast<double>(CountsOf(row.kernel).flops.value()) / 0.2e6;
+      measurements.push_back(row);
+      kernels.push_back(row.kernel);
+    }
+    std::ofstream out(path_);
+    EXPECT_TRUE(WriteMeasurements(out, measurements).ok());
+  }
+  ~Recording() { std::filesystem::remove(path_); }
+  std::unique_ptr<Backend> Open() const { return OpenBackend("replay:" + path_).value(); }
+
+  std::vector<Kernel> kernels;
+
+ private:
+  std::string path_;
+};
+
+// Time that passes by a fixed step at each look.
+MicrosecondClock Ticking(double step_us) {
+  auto now = std::make_shared<double>(0);
+  return [now, step_us] { return *now += step_us; };
+}
+
+TEST(CalibrateTest, MeasuresTheBudgetAndFitsAProfile) {
+  const Recording recording(300);
+  const auto backend = recording.Open();
+  const auto calibration = Calibrate(*backend, Spec(), recording.kernels, {.budget = 60, .seed = 1}, Ticking(100));
+  ASSERT_TRUE(calibration.ok()) << calibration.status();
+  EXPECT_EQ(calibration->measurements.size(), 60u);
+  EXPECT_TRUE(calibration->skipped.empty());
+  ASSERT_EQ(calibration->profile.tables.size(), 1u);
+  const Predictor predictor(Spec(), std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(calibration->profile)).value()), nullptr);
+  std::vector<PredictedAndObserved> pairs;
+  for (const Kernel& kernel : recording.kernels) {
+    pairs.push_back({predictor.EstimateKernel(kernel)->latency_us, 3 + 1.4 * static_cast<double>(CountsOf(kernel).flops.value()) / 0.2e6});
+  }
+  EXPECT_LT(Summarise(pairs).mape, 0.05);
+}
+
+TEST(CalibrateTest, TheWorkloadIsMeasuredFirstAndCounts) {
+  const Recording recording(100);
+  const auto backend = recording.Open();
+  CalibrationOptions options{.budget = 20};
+  options.workload = {recording.kernels[40], recording.kernels[41]};
+  const auto calibration = Calibrate(*backend, Spec(), recording.kernels, options, Ticking(100));
+  ASSERT_EQ(calibration->measurements.size(), 20u);
+  EXPECT_EQ(calibration->measurements[0].kernel.work, recording.kernels[40].work);
+  EXPECT_EQ(calibration->measurements[1].kernel.work, recording.kernels[41].work);
+}
+
+TEST(CalibrateTest, StopsWhenTheTimeIsUpAndFitsWhatThereIs) {
+  const Recording recording(200);
+  const auto backend = recording.Open();
+  const auto calibration = Calibrate(*backend, Spec(), recording.kernels, {.budget = 200, .time_budget_us = 1e5}, Ticking(1000));
+  ASSERT_TRUE(calibration.ok());
+  EXPECT_GT(calibration->measurements.size(), 0u);
+  EXPECT_LT(calibration->measurements.size(), 200u);
+}
+
+TEST(CalibrateTest, KernelsThatCannotRunAreSkippedSayingWhy) {
+  const Recording recording(50);
+  const auto backend = recording.Open();
+  std::vector<Kernel> candidates = recording.kernels;
+  candidates.push_back({.name = "", .dtype = DType::kFp32, .work = Gemm{.m = 9999, .n = 9999, .k = 9999}, .launch = {}});
+  const auto calibration = Calibrate(*backend, Spec(), candidates, {.budget = 1000}, Ticking(100));
+  ASSERT_TRUE(calibration.ok());
+  ASSERT_EQ(calibration->skipped.size(), 1u);
+  EXPECT_THAT(calibration->skipped[0], HasSubstr("9999"));
+}
+
+TEST(CalibrateTest, NothingMeasuredIsAnError) {
+  const Recording recording(5);
+  const auto backend = recording.Open();
+  const std::vector<Kernel> unknown = {{.name = "", .dtype = DType::kFp32, .work = Gemm{.m = 1, .n = 1, .k = 1}, .launch = {}}};
+  EXPECT_EQ(Calibrate(*backend, Spec(), unknown, {.budget = 5}, Ticking(100)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CalibrateTest, ProgressNeverGoesBack) {
+  const Recording recording(100);
+  const auto backend = recording.Open();
+  CalibrationOptions options{.budget = 50};
+  double last = 0;
+  options.progress = [&](double share, const std::string&) {
+    EXPECT_GE(share, last);
+    EXPECT_LE(share, 1);
+    last = share;
+  };
+  EXPECT_TRUE(Calibrate(*backend, Spec(), recording.kernels, options, Ticking(100)).ok());
+}
+
+TEST(CandidatesTest, LongKernelsAreLeftOut) {
+  const auto backend = OpenBackend("cpu");
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const auto candidates = GenerateCandidates(**backend, Spec(), {.ops = {Op::kGemm}, .per_op = 300, .longest_us = 1000});
+  ASSERT_TRUE(candidates.ok());
+  EXPECT_GT(candidates->size(), 20u);
+  for (const Kernel& kernel : *candidates) EXPECT_LE(static_cast<double>(CountsOf(kernel).flops.value()) / 0.2e6, 1000);
+}
+
+TEST(WorkloadKernelsTest, AreTheDistinctKernelsOfTheModels) {
+  const auto backend = OpenBackend("cpu").value();
+  const std::vector<std::string> models = {"examples/resnet50.onnx"};
+  const auto kernels = WorkloadKernels(*backend, models);
+  ASSERT_TRUE(kernels.ok()) << kernels.status();
+  std::size_t convolutions = 0;
+  for (const Kernel& kernel : *kernels) convolutions += kernel.op() == Op::kConv2d ? 1 : 0;
+  EXPECT_EQ(convolutions, 23u);  // of ResNet-50's 53
+}
+
+TEST(WorkloadKernelsTest, ErrorsNameTheFile) {
+  const auto backend = OpenBackend("cpu").value();
+  const std::vector<std::string> models = {"examples/none.onnx"};
+  EXPECT_THAT(MessageOf(WorkloadKernels(*backend, models).status()), HasSubstr("none.onnx"));
+}
+
+}  // namespace
+}  // namespace gpueta

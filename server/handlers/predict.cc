@@ -1,0 +1,246 @@
+#include "server/handlers/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "core/base/errors.h"
+#include "core/wire/graph_codec.h"
+#include "core/wire/kernel_codec.h"
+#include "core/wire/prediction_codec.h"
+#include "core/wire/profile_codec.h"
+#include "gpueta/v1/prediction_service.pb.h"
+
+namespace gpueta {
+namespace {
+
+using Predictors = std::vector<std::shared_ptr<const Predictor>>;
+
+// What a caller's own data sheet must say for an estimate to mean anything.
+absl::Status CheckSpec(const DeviceSpec& spec) {
+  for (const double value :
+       {spec.compute_capability, spec.base_clock_mhz, spec.boost_clock_mhz, spec.mem_bandwidth_gb_s, spec.memory_gb,
+        spec.l2_mb, spec.fp64_tflops, spec.fp32_tflops, spec.tf32_tensor_tflops, spec.fp16_vector_tflops,
+        spec.fp16_tensor_tflops, spec.bf16_tensor_tflops, spec.fp8_tensor_tflops, spec.int8_tensor_tops, spec.tdp_w,
+        spec.nvlink_gb_s, spec.pcie_gb_s}) {
+    if (!(std::isfinite(value) && value >= 0)) return FieldError("spec", "has a value that is negative or not finite");
+  }
+  if (spec.sm_count < 0) return FieldError("spec.sm_count", "is negative");
+  if (spec.mem_bandwidth_gb_s == 0)
+    return FieldError("spec.mem_bandwidth_gb_s", "is not set; it is needed for every estimate");
+  if (spec.fp32_tflops == 0) return FieldError("spec.fp32_tflops", "is not set; it is needed for every estimate");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Predictor>> FindPredictor(const ServingSnapshot& devices,
+                                                               const v1::DeviceSelector& selector) {
+  if (selector.has_spec()) {
+    DeviceSpec spec = wire::Decode(selector.spec());
+    if (!selector.slug().empty()) spec.slug = selector.slug();
+    GPUETA_RETURN_IF_ERROR(CheckSpec(spec));
+    return devices.profiles().ForSpec(spec);
+  }
+  if (selector.slug().empty()) return FieldError("slug", "is empty; name a device, or give a spec");
+  auto found = devices.Find(selector.slug(), {selector.labels().begin(), selector.labels().end()});
+  if (!found.ok()) return InField("slug", found.status());
+  return found;
+}
+
+absl::StatusOr<Predictors> FindPredictors(const PredictContext& context, const v1::PredictRequest& request) {
+  if (request.devices().empty()) return FieldError("devices", "is empty; name at least one device");
+  GPUETA_RETURN_IF_ERROR(CheckLimit("devices", "devices", context.limits.devices, request.devices_size()));
+  Predictors predictors;
+  predictors.reserve(static_cast<std::size_t>(request.devices_size()));
+  for (int i = 0; i < request.devices_size(); ++i) {
+    auto found = FindPredictor(context.devices, request.devices(i));
+    if (!found.ok()) return InField(fmt::format("devices[{}]", i), found.status());
+    predictors.push_back(*std::move(found));
+  }
+  return predictors;
+}
+
+void EncodeProfile(const Predictor& predictor, v1::ProfileRef& ref) {
+  if (predictor.profile() != nullptr) ref.set_id(predictor.profile()->id);
+  ref.set_version(predictor.version());
+}
+
+// Calls `answer` with each device's predictor and place in the response.
+template <class Answer>
+absl::Status ForEachDevice(const PredictContext& context, const v1::PredictRequest& request,
+                           const Predictors& predictors, v1::PredictResponse& response, Answer answer) {
+  for (int i = 0; i < request.devices_size(); ++i) {
+    if (context.cancelled()) return absl::CancelledError("the caller went away");
+    const Predictor& predictor = *predictors[static_cast<std::size_t>(i)];
+    v1::DevicePrediction& prediction = *response.add_devices();
+    prediction.set_device(request.devices(i).slug());
+    EncodeProfile(predictor, *prediction.mutable_profile());
+    GPUETA_RETURN_IF_ERROR(answer(predictor, prediction));
+  }
+  return absl::OkStatus();
+}
+
+struct Question {
+  const PredictContext& context;
+  const v1::PredictRequest& request;
+  const Predictors& predictors;
+  const EstimateOptions& options;
+  v1::PredictResponse& response;
+  PredictionCounts& counts;
+};
+
+absl::Status PredictKernel(const Question& q) {
+  auto kernel = wire::Decode(q.request.kernel());
+  if (!kernel.ok()) return InField("kernel", kernel.status());
+  return ForEachDevice(q.context, q.request, q.predictors, q.response,
+                       [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
+                         const auto estimate = predictor.EstimateKernel(*kernel, q.options);
+                         if (!estimate.ok()) return InField("kernel", estimate.status());
+                         prediction.mutable_kernel()->set_name(kernel->name);
+                         wire::Encode(*estimate, *prediction.mutable_kernel());
+                         q.counts.Add(kernel->op(), estimate->provenance);
+                         return absl::OkStatus();
+                       });
+}
+
+absl::Status PredictBatch(const Question& q) {
+  const auto& messages = q.request.kernels().kernels();
+  GPUETA_RETURN_IF_ERROR(CheckLimit("kernels.kernels", "kernels", q.context.limits.kernels, messages.size()));
+  std::vector<Kernel> kernels;
+  kernels.reserve(static_cast<std::size_t>(messages.size()));
+  const auto in_kernel = [](std::size_t i, const absl::Status& status) {
+    return InField(fmt::format("kernels.kernels[{}]", i), status);
+  };
+  for (const v1::Kernel& message : messages) {
+    auto kernel = wire::Decode(message);
+    if (!kernel.ok()) return in_kernel(kernels.size(), kernel.status());
+    kernels.push_back(*std::move(kernel));
+  }
+  return ForEachDevice(q.context, q.request, q.predictors, q.response,
+                       [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
+                         auto& out = *prediction.mutable_kernels()->mutable_kernels();
+                         out.Reserve(messages.size());
+                         for (std::size_t i = 0; i < kernels.size(); ++i) {
+                           const auto estimate = predictor.EstimateKernel(kernels[i], q.options);
+                           if (!estimate.ok()) return in_kernel(i, estimate.status());
+                           v1::KernelPrediction& one = *out.Add();
+                           one.set_name(kernels[i].name);
+                           wire::Encode(*estimate, one);
+                           q.counts.Add(kernels[i].op(), estimate->provenance);
+                         }
+                         return absl::OkStatus();
+                       });
+}
+
+// Three floats a row, and a byte where provenance is asked for.
+std::int64_t AnswerBytes(const v1::PredictRequest& request, std::size_t rows) {
+  const std::int64_t row_bytes = 12 + (request.options().column_provenance() ? 1 : 0);
+  return request.devices_size() * static_cast<std::int64_t>(rows) * row_bytes;
+}
+
+void CountRows(Op op, std::span<const Provenance> provenance, PredictionCounts& counts) {
+  for (std::size_t p = 0; p < kProvenances; ++p) {
+    const auto kind = static_cast<Provenance>(p);
+    counts.Add(op, kind, std::count(provenance.begin(), provenance.end(), kind));
+  }
+}
+
+absl::Status PredictColumns(const Question& q) {
+  auto decoded = wire::Decode(q.request.columns());
+  if (!decoded.ok()) return InField("columns", decoded.status());
+  const KernelColumns& columns = *decoded;
+  const Limits& limits = q.context.limits;
+  GPUETA_RETURN_IF_ERROR(
+      CheckLimit("columns", "column_rows", limits.column_rows, static_cast<std::int64_t>(columns.rows)));
+  GPUETA_RETURN_IF_ERROR(CheckLimit("bytes of the answer (devices times rows)", "message_bytes", limits.message_bytes,
+                                    AnswerBytes(q.request, columns.rows)));
+  // Kept between calls: a stream of columns allocates nothing a row.
+  static thread_local std::vector<Provenance> provenance;
+  provenance.resize(columns.rows);
+  return ForEachDevice(q.context, q.request, q.predictors, q.response,
+                       [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
+                         v1::ColumnsPrediction& out = *prediction.mutable_columns();
+                         const auto column = [&columns](google::protobuf::RepeatedField<float>* field) {
+                           field->Resize(static_cast<int>(columns.rows), 0);
+                           return std::span<float>(field->mutable_data(), columns.rows);
+                         };
+                         ColumnsResult result{.p50_us = column(out.mutable_p50_us()),
+                                              .p90_us = column(out.mutable_p90_us()),
+                                              .p99_us = column(out.mutable_p99_us()),
+                                              .provenance = provenance};
+                         if (const absl::Status status = predictor.EstimateColumns(columns, q.options, result);
+                             !status.ok()) {
+                           return InField("columns", status);
+                         }
+                         out.set_correction(1);
+                         out.set_estimator(result.estimator.data(), result.estimator.size());
+                         if (q.request.options().column_provenance()) {
+                           out.mutable_provenance()->Reserve(static_cast<int>(columns.rows));
+                           for (const Provenance p : provenance) out.add_provenance(wire::Encode(p));
+                         }
+                         CountRows(columns.prototype.op(), provenance, q.counts);
+                         return absl::OkStatus();
+                       });
+}
+
+absl::Status PredictGraph(const Question& q, std::string_view field, const Graph& graph,
+                          const google::protobuf::Map<std::string, google::protobuf::int64>& dims) {
+  const SymbolValues values(dims.begin(), dims.end());
+  return ForEachDevice(q.context, q.request, q.predictors, q.response,
+                       [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
+                         const auto estimate = predictor.EstimateGraph(graph, values, q.options);
+                         if (!estimate.ok()) return InField(field, estimate.status());
+                         wire::Encode(*estimate, *prediction.mutable_graph());
+                         for (const GraphPart& part : estimate->parts) {
+                           q.counts.Add(part.kernel.op(), part.estimate.provenance, part.count);
+                         }
+                         return absl::OkStatus();
+                       });
+}
+
+}  // namespace
+
+absl::Status Predict(const PredictContext& context, const v1::PredictRequest& request, v1::PredictResponse& response,
+                     PredictionCounts& counts) {
+  if (context.cancelled()) return absl::CancelledError("the caller went away");
+  const auto options = wire::Decode(request.options());
+  if (!options.ok()) return InField("options", options.status());
+  GPUETA_ASSIGN_OR_RETURN(const Predictors predictors, FindPredictors(context, request));
+  response.set_request_id(request.request_id());
+  const Question question{context, request, predictors, *options, response, counts};
+  switch (request.workload_case()) {
+    case v1::PredictRequest::kKernel: return PredictKernel(question);
+    case v1::PredictRequest::kKernels: return PredictBatch(question);
+    case v1::PredictRequest::kColumns: return PredictColumns(question);
+    case v1::PredictRequest::kGraph: {
+      GPUETA_RETURN_IF_ERROR(CheckLimit("graph.graph.nodes", "graph_nodes", context.limits.graph_nodes,
+                                        request.graph().graph().nodes_size()));
+      const auto graph = wire::Decode(request.graph().graph());
+      if (!graph.ok()) return InField("graph.graph", graph.status());
+      return PredictGraph(question, "graph", *graph, request.graph().dims());
+    }
+    case v1::PredictRequest::kModel: {
+      GPUETA_ASSIGN_OR_RETURN(const auto model, context.models.Find("model.model", request.model().model()));
+      return PredictGraph(question, "model", model->graph, request.model().dims());
+    }
+    case v1::PredictRequest::WORKLOAD_NOT_SET: break;
+  }
+  return FieldError("workload", "is not set; give one of kernel, kernels, columns, graph and model");
+}
+
+absl::Status Explain(const PredictContext& context, const v1::ExplainRequest& request, v1::ExplainResponse& response) {
+  const auto predictor = FindPredictor(context.devices, request.device());
+  if (!predictor.ok()) return InField("device", predictor.status());
+  const auto options = wire::Decode(request.options());
+  if (!options.ok()) return InField("options", options.status());
+  const auto kernel = wire::Decode(request.kernel());
+  if (!kernel.ok()) return InField("kernel", kernel.status());
+  const auto explanation = (*predictor)->Explain(*kernel, *options);
+  if (!explanation.ok()) return InField("kernel", explanation.status());
+  wire::Encode(*explanation, response);
+  response.mutable_prediction()->set_name(kernel->name);
+  EncodeProfile(**predictor, *response.mutable_profile());
+  return absl::OkStatus();
+}
+
+}  // namespace gpueta

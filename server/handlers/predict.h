@@ -1,0 +1,37 @@
+// The answers of PredictionService to questions about latency, as functions of
+// an immutable state and a request.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "server/limits.h"
+#include "server/models/model_registry.h"
+#include "server/prediction_counts.h"
+#include "server/serving_snapshot.h"
+
+namespace gpueta::v1 {
+class PredictRequest;
+class PredictResponse;
+class ExplainRequest;
+class ExplainResponse;
+}  // namespace gpueta::v1
+
+namespace gpueta {
+
+struct PredictContext {
+  const ServingSnapshot& devices;
+  const ModelTable& models;
+  const Limits& limits;
+  // True when nobody waits for the answer any more; asked before each device.
+  const std::function<bool()>& cancelled;
+};
+
+// Fills `response`, which must be empty, and adds to `counts`. On error the
+// response and the counts are unspecified; the errors are those of the proto.
+absl::Status Predict(const PredictContext& context, const v1::PredictRequest& request, v1::PredictResponse& response,
+                     PredictionCounts& counts);
+
+absl::Status Explain(const PredictContext& context, const v1::ExplainRequest& request, v1::ExplainResponse& response);
+
+}  // namespace gpueta

@@ -1,0 +1,110 @@
+#include "server/models/model_registry.h"
+
+#include <algorithm>
+
+#include "core/base/errors.h"
+#include "core/wire/graph_codec.h"
+#include "server/logging.h"
+
+namespace gpueta {
+namespace {
+
+constexpr std::string_view kPrefix = "models/";
+constexpr std::size_t kLongestAlias = 63;
+
+absl::Status CheckAlias(std::string_view alias) {
+  const bool legal = alias.size() <= kLongestAlias && std::all_of(alias.begin(), alias.end(), [](char c) {
+                       return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+                     });
+  return legal ? absl::OkStatus()
+               : FieldError("alias", fmt::format("\"{}\" must be of 1 to {} of a-z 0-9 . _ -", alias, kLongestAlias));
+}
+
+std::shared_ptr<const RegisteredModel> MakeModel(std::string hash, Graph graph) {
+  auto model = std::make_shared<RegisteredModel>();
+  model->hash = std::move(hash);
+  for (const GraphNode& node : graph.nodes) {
+    if (node.costing != Costing::kFree) ++model->kernel_counts[std::string(Name(node.kernel.op()))];
+  }
+  model->graph = std::move(graph);
+  return model;
+}
+
+absl::StatusOr<Graph> DecodeStored(const std::string& bytes) {
+  v1::Graph message;
+  if (!message.ParseFromString(bytes)) return absl::DataLossError("not a graph");
+  return wire::Decode(message);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const RegisteredModel>> ModelTable::Find(std::string_view field,
+                                                                        std::string_view name) const {
+  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) {
+    return FieldError(field, fmt::format("\"{}\" is not of the form models/HASH or models/ALIAS", name));
+  }
+  const std::string_view id = name.substr(kPrefix.size());
+  const auto alias = aliases_.find(id);
+  auto model = models_.find(id);
+  if (model == models_.end() && alias != aliases_.end()) model = models_.find(alias->second);
+  if (model != models_.end()) return model->second;
+  return InField(field, NotFound("no model {}; register it first, or see \"gpueta model list\"", name));
+}
+
+std::vector<std::string> ModelTable::AliasesOf(std::string_view hash) const {
+  std::vector<std::string> names;
+  for (const auto& [alias, target] : aliases_) {
+    if (target == hash) names.push_back(alias);
+  }
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<ModelRegistry>> ModelRegistry::Open(Store& store, const Limits& limits) {
+  GPUETA_ASSIGN_OR_RETURN(const StoreContents contents, store.Load());
+  auto table = std::make_shared<ModelTable>();
+  for (const StoredModel& stored : contents.models) {
+    absl::StatusOr<Graph> graph = DecodeStored(stored.graph);
+    if (!graph.ok()) {
+      Log(LogLevel::kError, "model left out", {{"hash", stored.hash}, {"error", MessageOf(graph.status())}});
+      continue;
+    }
+    table->models_.emplace(stored.hash, MakeModel(stored.hash, *std::move(graph)));
+    table->bytes_ += static_cast<std::int64_t>(stored.graph.size());
+  }
+  for (const ModelAlias& alias : contents.aliases) {
+    if (table->models_.contains(alias.hash)) table->aliases_.emplace(alias.alias, alias.hash);
+  }
+  std::unique_ptr<ModelRegistry> registry(new ModelRegistry(store, limits));
+  registry->table_.Swap(std::move(table));
+  return registry;
+}
+
+absl::StatusOr<std::shared_ptr<const RegisteredModel>> ModelRegistry::Register(Graph graph, const std::string& alias) {
+  GPUETA_RETURN_IF_ERROR(CheckAlias(alias));
+  const std::lock_guard lock(mutex_);
+  auto table = std::make_shared<ModelTable>(*table_.Read());
+  const std::string hash = HashOf(graph);
+  StoreChange change;
+  auto& model = table->models_[hash];
+  if (model == nullptr) {
+    std::string bytes = wire::Encode(graph).SerializeAsString();
+    table->bytes_ += static_cast<std::int64_t>(bytes.size());
+    GPUETA_RETURN_IF_ERROR(
+        CheckLimit("models in the store", "models", limits_.models, static_cast<std::int64_t>(table->models_.size())));
+    GPUETA_RETURN_IF_ERROR(CheckLimit("bytes of all models", "model_bytes", limits_.model_bytes, table->bytes_));
+    change.model = StoredModel{hash, std::move(bytes)};
+    model = MakeModel(hash, std::move(graph));
+  }
+  if (!alias.empty()) {
+    std::string& target = table->aliases_[alias];
+    if (target != hash) change.alias = ModelAlias{alias, hash};
+    target = hash;
+  }
+  auto registered = model;
+  if (!change.model.has_value() && !change.alias.has_value()) return registered;
+  GPUETA_RETURN_IF_ERROR(store_->Commit(change));
+  table_.Swap(std::move(table));
+  return registered;
+}
+
+}  // namespace gpueta

@@ -1,0 +1,104 @@
+#include "server/options.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "core/base/errors.h"
+#include "server/config.pb.h"
+
+namespace gpueta {
+namespace {
+
+// Keeps the first error of a parse.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) text_ = fmt::format("line {}, column {}: {}", line + 1, column + 1, message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+absl::Status ApplyLimits(const server::ServerConfig::Limits& message, Limits& limits) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  for (const auto* field : fields) {
+    GPUETA_RETURN_IF_ERROR(SetLimit(limits, field->name(), message.GetReflection()->GetInt64(message, field)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Apply(const server::ServerConfig& config, ServerOptions& options) {
+  if (config.has_listen()) options.listen = config.listen();
+  if (config.has_metrics_listen()) options.metrics_listen = config.metrics_listen();
+  if (config.has_profiles()) options.profiles = config.profiles();
+  if (config.has_store()) options.store = config.store();
+  if (config.has_drain_seconds()) options.drain_seconds = config.drain_seconds();
+  if (config.has_finish_seconds()) options.finish_seconds = config.finish_seconds();
+  if (config.has_log_format()) GPUETA_RETURN_IF_ERROR(SetLogFormat(config.log_format(), options));
+  if (config.has_log_level()) GPUETA_RETURN_IF_ERROR(SetLogLevel(config.log_level(), options));
+  GPUETA_RETURN_IF_ERROR(ApplyLimits(config.limits(), options.limits));
+  return CheckOptions(options);
+}
+
+// Longer waits than a day are mistakes of units.
+absl::Status CheckSeconds(std::string_view name, double seconds) {
+  constexpr double kLongest = 86400;
+  return seconds >= 0 && seconds <= kLongest
+             ? absl::OkStatus()
+             : InvalidArgument("{}: {} must be between 0 and {} seconds", name, seconds, kLongest);
+}
+
+}  // namespace
+
+absl::Status ReadConfigFile(const std::string& path, ServerOptions& options) {
+  std::ifstream in(path);
+  if (!in) return InvalidArgument("--config {}: cannot open the file", path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  server::ServerConfig config;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text.str(), &config)) return InvalidArgument("--config {}: {}", path, error.text());
+  return Prefixed(Apply(config, options), fmt::format("--config {}", path));
+}
+
+absl::Status SetLogFormat(const std::string& name, ServerOptions& options) {
+  if (name == "text") {
+    options.log_format = LogFormat::kText;
+  } else if (name == "json") {
+    options.log_format = LogFormat::kJson;
+  } else {
+    return InvalidArgument("log format \"{}\" must be text or json", name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetLogLevel(const std::string& name, ServerOptions& options) {
+  static constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"debug", LogLevel::kDebug},
+                                                                      {"info", LogLevel::kInfo},
+                                                                      {"warning", LogLevel::kWarning},
+                                                                      {"error", LogLevel::kError}};
+  for (const auto& [known, level] : kLevels) {
+    if (name != known) continue;
+    options.log_level = level;
+    return absl::OkStatus();
+  }
+  return InvalidArgument("log level \"{}\" must be debug, info, warning or error", name);
+}
+
+absl::Status CheckOptions(const ServerOptions& options) {
+  GPUETA_RETURN_IF_ERROR(CheckSeconds("drain_seconds", options.drain_seconds));
+  GPUETA_RETURN_IF_ERROR(CheckSeconds("finish_seconds", options.finish_seconds));
+  if (options.listen.empty()) return InvalidArgument("listen: is empty; give an address such as 127.0.0.1:7410");
+  if (options.metrics_listen.empty()) return InvalidArgument("metrics_listen: is empty; give an address, or off");
+  return absl::OkStatus();
+}
+
+}  // namespace gpueta

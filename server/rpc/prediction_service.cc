@@ -1,0 +1,127 @@
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "core/base/errors.h"
+#include "gpueta/v1/prediction_service.grpc.pb.h"
+#include "server/handlers/models.h"
+#include "server/handlers/predict.h"
+#include "server/rpc/message_arena.h"
+#include "server/rpc/services.h"
+#include "server/rpc/status_mapping.h"
+#include "server/rpc/stream_predict.h"
+
+namespace gpueta {
+namespace {
+
+grpc::ServerUnaryReactor* FinishWith(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+// A stream that is not served.
+class RefusedStream final : public grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse> {
+ public:
+  explicit RefusedStream(const absl::Status& status) { Finish(ToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
+class PredictionService final : public v1::PredictionService::CallbackService {
+ public:
+  explicit PredictionService(ServiceParts parts)
+      : parts_(parts), answer_item_([this](const auto& item, const auto& cancelled, auto& answer) {
+          Answer(item, cancelled, answer);
+        }) {
+    SetMessageAllocatorFor_Predict(&predict_messages_);
+  }
+
+  grpc::ServerUnaryReactor* Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
+                                    v1::PredictResponse* response) override {
+    if (const absl::Status wanted = CheckWanted(*context); !wanted.ok()) return FinishWith(context, wanted);
+    PredictionCounts counts;
+    const absl::Status status = Ask(
+        *request, [context] { return context->IsCancelled(); }, *response, counts);
+    if (status.ok()) parts_.metrics.Count(counts);
+    return FinishWith(context, status);
+  }
+
+  grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse>* StreamPredict(
+      grpc::CallbackServerContext*) override {
+    if (const std::int64_t open = ++open_streams_; open > parts_.limits.streams) {
+      --open_streams_;
+      return new RefusedStream(LimitError("open streams", "streams", parts_.limits.streams, open));
+    }
+    return StartStreamPredict(answer_item_, [this] { --open_streams_; });
+  }
+
+  grpc::ServerUnaryReactor* RegisterModel(grpc::CallbackServerContext* context, const v1::RegisterModelRequest* request,
+                                          v1::Model* response) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    parts_.work.Post([=, this] {
+      absl::Status status = CheckWanted(*context);
+      if (status.ok()) status = gpueta::RegisterModel(parts_.models, parts_.limits, *request, *response);
+      reactor->Finish(ToGrpc(status));
+    });
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
+                                     v1::Model* response) override {
+    return FinishWith(context, gpueta::GetModel(*parts_.models.Table(), *request, *response));
+  }
+
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
+                                       v1::ListModelsResponse* response) override {
+    return FinishWith(context, gpueta::ListModels(*parts_.models.Table(), *request, *response));
+  }
+
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const v1::ExplainRequest* request,
+                                    v1::ExplainResponse* response) override {
+    const auto devices = parts_.profiles.Serving();
+    const auto models = parts_.models.Table();
+    const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
+    return FinishWith(context, gpueta::Explain({*devices, *models, parts_.limits, cancelled}, *request, *response));
+  }
+
+ private:
+  absl::Status Ask(const v1::PredictRequest& request, const std::function<bool()>& cancelled,
+                   v1::PredictResponse& response, PredictionCounts& counts) const {
+    const auto devices = parts_.profiles.Serving();
+    const auto models = parts_.models.Table();
+    return gpueta::Predict({*devices, *models, parts_.limits, cancelled}, request, response, counts);
+  }
+
+  void Answer(const v1::StreamPredictRequest& item, const std::function<bool()>& cancelled,
+              v1::StreamPredictResponse& answer) const {
+    answer.set_id(item.id());
+    PredictionCounts counts;
+    const absl::Status status = Ask(item.request(), cancelled, *answer.mutable_response(), counts);
+    if (status.ok()) {
+      parts_.metrics.Count(counts);
+    } else {
+      answer.clear_response();
+      EncodeStatus(status, *answer.mutable_status());
+    }
+  }
+
+  ServiceParts parts_;
+  ArenaAllocator<v1::PredictRequest, v1::PredictResponse> predict_messages_;
+  AnswerItem answer_item_;
+  std::atomic<std::int64_t> open_streams_{0};
+};
+
+}  // namespace
+
+absl::Status CheckWanted(grpc::CallbackServerContext& context) {
+  if (std::chrono::system_clock::now() >= context.deadline()) {
+    return absl::DeadlineExceededError("the deadline passed before the work began");
+  }
+  return context.IsCancelled() ? absl::CancelledError("the caller went away") : absl::OkStatus();
+}
+
+std::unique_ptr<grpc::Service> MakePredictionService(ServiceParts parts) {
+  return std::make_unique<PredictionService>(parts);
+}
+
+}  // namespace gpueta

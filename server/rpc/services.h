@@ -1,0 +1,37 @@
+// The gRPC services: thin adapters from calls to handlers.
+#pragma once
+
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+
+#include "server/limits.h"
+#include "server/metrics/metrics.h"
+#include "server/models/model_registry.h"
+#include "server/profiles/profile_registry.h"
+#include "server/rpc/work_queue.h"
+
+namespace gpueta {
+
+class ProfileWatches;
+
+// What the services work on; all of it must outlive the server.
+struct ServiceParts {
+  ProfileRegistry& profiles;
+  ModelRegistry& models;
+  Metrics& metrics;
+  WorkQueue& work;
+  const Limits& limits;
+};
+
+// Predictions run on the thread that received them. Whatever touches the disk,
+// or waits for what does, runs on the work queue.
+std::unique_ptr<grpc::Service> MakePredictionService(ServiceParts parts);
+std::unique_ptr<grpc::Service> MakeProfileService(ServiceParts parts, ProfileWatches& watches);
+
+// Why a call that nobody waits for is given up: DEADLINE_EXCEEDED or
+// CANCELLED; OK as long as somebody waits.
+absl::Status CheckWanted(grpc::CallbackServerContext& context);
+
+}  // namespace gpueta

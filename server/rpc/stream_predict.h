@@ -1,0 +1,28 @@
+// One StreamPredict call.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+
+namespace gpueta::v1 {
+class StreamPredictRequest;
+class StreamPredictResponse;
+}  // namespace gpueta::v1
+
+namespace gpueta {
+
+// Fills the empty answer to one item. `cancelled` says whether the caller went
+// away. Called from changing threads, for several items of a stream at once.
+using AnswerItem = std::function<void(const v1::StreamPredictRequest& item, const std::function<bool()>& cancelled,
+                                      v1::StreamPredictResponse& answer)>;
+
+// Reads items and writes their answers, in order, until the client half-closes
+// or goes away. The next item is read while one is answered and the answer
+// before it is written; no more are held, so a client that does not read its
+// answers is not read from either.
+// Deletes itself after `on_done`. `answer` must outlive the call.
+grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse>* StartStreamPredict(
+    const AnswerItem& answer, std::function<void()> on_done);
+
+}  // namespace gpueta

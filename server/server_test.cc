@@ -1,0 +1,366 @@
+// The server in process, over real sockets: what concerns calls rather than
+// answers. tests/integration runs the binary.
+#include "server/server.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "core/base/errors.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "gpueta/v1/prediction_service.grpc.pb.h"
+#include "gpueta/v1/profile_service.grpc.pb.h"
+#include "server/rpc/listen.h"
+#include "server/testing/test_client.h"
+#include "server/testing/test_profile.h"
+
+namespace gpueta {
+namespace {
+
+using testing::HasSubstr;
+using testing_util::GemmColumnsRequest;
+using testing_util::MakeTestProfile;
+using testing_util::MakeTestProfileFile;
+using testing_util::PatientContext;
+using testing_util::TestClient;
+
+class ServerTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    SetUpLogging(LogFormat::kText, LogLevel::kError);
+    SetUpGrpc();
+  }
+
+  ServerTest() {
+    options_.listen = "127.0.0.1:0";
+    options_.metrics_listen = "off";
+  }
+
+  // Starts on first use, so that a test can set options_ before.
+  Server& server() {
+    if (server_ == nullptr) {
+      auto started = Server::Start(options_, [] { return std::chrono::system_clock::now(); });
+      EXPECT_TRUE(started.ok()) << started.status();
+      server_ = *std::move(started);
+    }
+    return *server_;
+  }
+  TestClient Client() { return TestClient(server().address()); }
+
+  ServerOptions options_;
+  std::unique_ptr<Server> server_;
+};
+
+auto Predictions(const TestClient& client) { return v1::PredictionService::NewStub(client.channel()); }
+auto Profiles(const TestClient& client) { return v1::ProfileService::NewStub(client.channel()); }
+
+v1::StreamPredictRequest Item(std::uint64_t id, v1::PredictRequest request) {
+  v1::StreamPredictRequest item;
+  item.set_id(id);
+  *item.mutable_request() = std::move(request);
+  return item;
+}
+
+TEST_F(ServerTest, StreamAnswersEveryItemInOrderWithItsOwnStatus) {
+  TestClient client = Client();
+  std::vector<v1::StreamPredictRequest> items;
+  for (std::uint64_t id = 0; id < 60; ++id) {
+    switch (id % 3) {
+      case 0: items.push_back(Item(id, GemmColumnsRequest("t4", 1 + 100 * static_cast<std::uint32_t>(id)))); break;
+      case 1: items.push_back(Item(id, GemmColumnsRequest("no-such-card", 5))); break;
+      default: {
+        v1::PredictRequest request = GemmColumnsRequest("t4", 1);
+        request.mutable_kernel()->set_dtype(v1::DTYPE_FP32);
+        request.mutable_kernel()->mutable_vector()->set_op("add");
+        request.mutable_kernel()->mutable_vector()->set_rows(10);
+        request.mutable_kernel()->mutable_vector()->set_cols(static_cast<std::int64_t>(id));
+        items.push_back(Item(id, request));
+      }
+    }
+  }
+  std::vector<v1::StreamPredictResponse> answers;
+  ASSERT_EQ(client.Stream(items, answers), absl::OkStatus());
+  ASSERT_EQ(answers.size(), items.size());
+  for (std::uint64_t id = 0; id < answers.size(); ++id) {
+    const v1::StreamPredictResponse& answer = answers[id];
+    EXPECT_EQ(answer.id(), id);
+    if (id % 3 == 1) {
+      EXPECT_FALSE(answer.has_response());
+      EXPECT_EQ(answer.status().code(), grpc::StatusCode::NOT_FOUND);
+      EXPECT_EQ(answer.status().details_size(), 1);
+    } else {
+      EXPECT_FALSE(answer.has_status());
+    }
+    if (id % 3 == 0) {
+      EXPECT_EQ(answer.response().devices(0).columns().p50_us_size(), static_cast<int>(1 + 100 * id));
+    } else if (id % 3 == 2) {
+      EXPECT_GT(answer.response().devices(0).kernel().latency_us().p50(), 0);
+    }
+  }
+}
+
+TEST_F(ServerTest, AStreamWithoutItemsEndsWell) {
+  std::vector<v1::StreamPredictResponse> answers;
+  EXPECT_EQ(Client().Stream({}, answers), absl::OkStatus());
+  EXPECT_TRUE(answers.empty());
+}
+
+TEST_F(ServerTest, AClientThatDoesNotReadIsNotReadFrom) {
+  // Far more than the transport buffers: the writer stands still until the
+  // answers are read.
+  constexpr std::uint64_t kItems = 300;
+  TestClient client = Client();
+  const auto context = PatientContext();
+  const auto stream = Predictions(client)->StreamPredict(context.get());
+  const v1::PredictRequest request = GemmColumnsRequest("t4", 5000);
+  std::atomic<std::uint64_t> written{0};
+  std::thread writer([&] {
+    for (std::uint64_t id = 0; id < kItems && stream->Write(Item(id, request)); ++id) ++written;
+    stream->WritesDone();
+  });
+  v1::StreamPredictResponse answer;
+  for (std::uint64_t id = 0; id < kItems; ++id) {
+    ASSERT_TRUE(stream->Read(&answer));
+    EXPECT_EQ(answer.id(), id);
+  }
+  EXPECT_FALSE(stream->Read(&answer));
+  writer.join();
+  EXPECT_EQ(written, kItems);
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(ServerTest, CancelledStreamsMakeRoomForOthers) {
+  options_.limits.streams = 1;
+  TestClient client = Client();
+  for (int round = 0; round < 5; ++round) {
+    // Until the server has seen the end of the stream before this one.
+    for (;;) {
+      const auto context = PatientContext();
+      const auto stream = Predictions(client)->StreamPredict(context.get());
+      v1::StreamPredictResponse answer;
+      const bool answered = stream->Write(Item(1, GemmColumnsRequest("t4", 1000))) && stream->Read(&answer);
+      stream->Write(Item(2, GemmColumnsRequest("t4", 1000)));
+      context->TryCancel();
+      const grpc::Status status = stream->Finish();
+      if (answered) {
+        EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+        break;
+      }
+      ASSERT_THAT(status.error_code(),
+                  testing::AnyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::CANCELLED));
+    }
+  }
+}
+
+TEST_F(ServerTest, RefusesMoreStreamsThanItsLimit) {
+  options_.limits.streams = 1;
+  TestClient client = Client();
+  const auto first_context = PatientContext();
+  const auto first = Predictions(client)->StreamPredict(first_context.get());
+  ASSERT_TRUE(first->Write(Item(1, GemmColumnsRequest("t4", 1))));
+  v1::StreamPredictResponse answer;
+  ASSERT_TRUE(first->Read(&answer));
+  std::vector<v1::StreamPredictResponse> answers;
+  const absl::Status refused = client.Stream({}, answers);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(refused), HasSubstr("streams"));
+  first->WritesDone();
+  EXPECT_TRUE(first->Finish().ok());
+}
+
+TEST_F(ServerTest, ErrorsCarryDetailsThatNameTheField) {
+  TestClient client = Client();
+  v1::PredictRequest request = GemmColumnsRequest("t4", 1);
+  request.mutable_columns()->clear_dtype();
+  const auto context = PatientContext();
+  v1::PredictResponse response;
+  const grpc::Status status = Predictions(client)->Predict(context.get(), request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  google::rpc::Status details;
+  ASSERT_TRUE(details.ParseFromString(status.error_details()));
+  google::rpc::BadRequest bad_request;
+  ASSERT_TRUE(details.details(0).UnpackTo(&bad_request));
+  EXPECT_EQ(bad_request.field_violations(0).field(), "columns.dtype");
+}
+
+TEST_F(ServerTest, RefusesMessagesAboveItsLimit) {
+  options_.limits.message_bytes = 100'000;
+  const auto response = Client().Predict(GemmColumnsRequest("t4", 50'000));
+  EXPECT_EQ(response.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(MessageOf(response.status()), HasSubstr("100000"));
+}
+
+TEST_F(ServerTest, SendsTheRequestIdBack) {
+  TestClient client = Client();
+  v1::PredictResponse response;
+  const auto context = PatientContext();
+  context->AddMetadata("x-request-id", "mine");
+  ASSERT_TRUE(Predictions(client)->Predict(context.get(), GemmColumnsRequest("t4", 1), &response).ok());
+  const auto& metadata = context->GetServerInitialMetadata();
+  ASSERT_EQ(metadata.count("x-request-id"), 1U);
+  EXPECT_EQ(metadata.find("x-request-id")->second, "mine");
+}
+
+TEST_F(ServerTest, WatchersSeeWhatIsActiveAndEveryChange) {
+  TestClient client = Client();
+  const std::string first = client.Publish("devices/t4", MakeTestProfileFile("t4", 1), true)->id();
+  const auto context = PatientContext();
+  v1::WatchProfilesRequest request;
+  request.set_parent("devices/-");
+  const auto watch = Profiles(client)->WatchProfiles(context.get(), request);
+  v1::ProfileEvent event;
+  ASSERT_TRUE(watch->Read(&event));
+  EXPECT_EQ(event.type(), v1::ProfileEvent::TYPE_ACTIVE);
+  EXPECT_EQ(event.profile().id(), first);
+  const auto second = client.Publish("devices/t4", MakeTestProfileFile("t4", 2), false);
+  ASSERT_TRUE(watch->Read(&event));
+  EXPECT_EQ(event.type(), v1::ProfileEvent::TYPE_PUBLISHED);
+  client.Activate(second->name()).value();
+  ASSERT_TRUE(watch->Read(&event));
+  EXPECT_EQ(event.type(), v1::ProfileEvent::TYPE_ACTIVATED);
+  EXPECT_EQ(event.profile().version(), 2);
+  client.Rollback("devices/t4").value();
+  ASSERT_TRUE(watch->Read(&event));
+  EXPECT_EQ(event.type(), v1::ProfileEvent::TYPE_ROLLED_BACK);
+  EXPECT_EQ(event.profile().id(), first);
+  context->TryCancel();
+  EXPECT_FALSE(watch->Read(&event));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(ServerTest, EndsAWatcherThatReadsTooSlowly) {
+  options_.limits.pending_events = 2;
+  TestClient client = Client();
+  // Events of 500 kB: a few fill the transport's buffers.
+  Profile profile = MakeTestProfile("t4", 1);
+  profile.labels["padding"] = std::string(500'000, 'x');
+  const std::string name = client.Publish("devices/t4", SerializeProfile(profile), true)->name();
+  const auto context = PatientContext();
+  v1::WatchProfilesRequest request;
+  request.set_parent("devices/t4");
+  const auto watch = Profiles(client)->WatchProfiles(context.get(), request);
+  v1::ProfileEvent event;
+  ASSERT_TRUE(watch->Read(&event));
+  profile.tables[0].floor_us += 1;
+  client.Publish("devices/t4", SerializeProfile(profile), true).value();
+  for (int i = 0; i < 40; ++i) {
+    client.Rollback("devices/t4").value();
+    client.Publish("devices/t4", SerializeProfile(profile), true).value();
+  }
+  while (watch->Read(&event)) {
+  }
+  const grpc::Status status = watch->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("pending_events"));
+}
+
+TEST_F(ServerTest, RefusesAWatchOfSomethingElse) {
+  TestClient client = Client();
+  const auto context = PatientContext();
+  v1::WatchProfilesRequest request;
+  request.set_parent("h100");
+  const auto watch = Profiles(client)->WatchProfiles(context.get(), request);
+  v1::ProfileEvent event;
+  EXPECT_FALSE(watch->Read(&event));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ServerTest, AnswersStayConsistentWhileProfilesAreReplaced) {
+  TestClient publisher = Client();
+  publisher.Publish("devices/t4", MakeTestProfileFile("t4", 0), true).value();
+  std::atomic<bool> done{false};
+  std::mutex mutex;
+  std::map<std::int64_t, double> p50_of_version;
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 3; ++r) {
+    readers.emplace_back([&] {
+      TestClient client(server().address());
+      std::int64_t last = 0;
+      do {
+        const auto answer = client.Ask("t4");
+        ASSERT_TRUE(answer.ok()) << answer.status();
+        ASSERT_GE(answer->version, last);
+        last = answer->version;
+        const std::lock_guard lock(mutex);
+        const auto [it, first] = p50_of_version.emplace(answer->version, answer->p50);
+        ASSERT_EQ(it->second, answer->p50) << "version " << answer->version << " answered twice, differently";
+      } while (!done);
+    });
+  }
+  for (int variation = 1; variation <= 20; ++variation) {
+    ASSERT_TRUE(publisher.Publish("devices/t4", MakeTestProfileFile("t4", variation), true).ok());
+  }
+  done = true;
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(publisher.Ask("t4")->version, 21);
+}
+
+TEST_F(ServerTest, HealthFollowsTheServer) {
+  TestClient client = Client();
+  for (const char* service : {"", "gpueta.v1.PredictionService", "gpueta.v1.ProfileService"}) {
+    EXPECT_EQ(client.Health(service), "SERVING") << service;
+  }
+  EXPECT_THAT(client.Health("gpueta.v1.NoSuchService"), HasSubstr("NOT_FOUND"));
+  server().StopServing();
+  for (const char* service : {"", "gpueta.v1.PredictionService", "gpueta.v1.ProfileService"}) {
+    EXPECT_EQ(client.Health(service), "NOT_SERVING") << service;
+  }
+  EXPECT_TRUE(client.Ask("t4").ok());  // still
+}
+
+TEST_F(ServerTest, ShutdownLetsARunningStreamFinishAndEndsWatches) {
+  TestClient client = Client();
+  const auto stream_context = PatientContext();
+  const auto stream = Predictions(client)->StreamPredict(stream_context.get());
+  v1::StreamPredictResponse answer;
+  ASSERT_TRUE(stream->Write(Item(1, GemmColumnsRequest("t4", 10))));
+  ASSERT_TRUE(stream->Read(&answer));
+  client.Publish("devices/t4", MakeTestProfileFile("t4", 1), true).value();
+  const auto watch_context = PatientContext();
+  v1::WatchProfilesRequest request;
+  request.set_parent("devices/-");
+  const auto watch = Profiles(client)->WatchProfiles(watch_context.get(), request);
+  v1::ProfileEvent event;
+  ASSERT_TRUE(watch->Read(&event));
+
+  std::thread stopper([&] { server().Shutdown(testing_util::kPatience); });
+  EXPECT_FALSE(watch->Read(&event));
+  EXPECT_EQ(watch->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  // The stream goes on until the client is done with it.
+  for (std::uint64_t id = 2; id < 5; ++id) {
+    ASSERT_TRUE(stream->Write(Item(id, GemmColumnsRequest("t4", 10))));
+    ASSERT_TRUE(stream->Read(&answer));
+    EXPECT_EQ(answer.id(), id);
+  }
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_TRUE(stream->Finish().ok());
+  stopper.join();
+}
+
+TEST_F(ServerTest, ShutdownCancelsWhatDoesNotFinish) {
+  TestClient client = Client();
+  const auto context = PatientContext();
+  const auto stream = Predictions(client)->StreamPredict(context.get());
+  v1::StreamPredictResponse answer;
+  ASSERT_TRUE(stream->Write(Item(1, GemmColumnsRequest("t4", 10))));
+  ASSERT_TRUE(stream->Read(&answer));
+  server().Shutdown(std::chrono::seconds(0));
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_FALSE(stream->Finish().ok());
+}
+
+TEST_F(ServerTest, NamesTheAddressThatIsTaken) {
+  ServerOptions second = options_;
+  second.listen = server().address();
+  const auto refused = Server::Start(second, [] { return std::chrono::system_clock::now(); });
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(MessageOf(refused.status()), AllOf(HasSubstr(second.listen), HasSubstr("--listen")));
+}
+
+}  // namespace
+}  // namespace gpueta
