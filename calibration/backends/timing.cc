@@ -102,8 +102,9 @@ TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& poli
     result.slowed = with_slowed.size() >= policy.min_samples;
     result.disturbed = !result.slowed;
     if (result.slowed || latencies.size() < kLeastSamples) latencies = std::move(with_slowed);
-    if (latencies.size() < kLeastSamples) latencies = LatenciesUpTo(Condition::kInterrupted, samples);
   }
+  const bool all_interrupted = latencies.size() < kLeastSamples;
+  if (all_interrupted) latencies = LatenciesUpTo(Condition::kInterrupted, samples);
   if (latencies.empty()) return {.disturbed = true};
   std::span<const double> used = latencies;
   if (const std::span<const double> settled = used.subspan(used.size() / 2); Drifts(used)) {
@@ -111,7 +112,7 @@ TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& poli
     result.disturbed = result.disturbed || settled.size() < policy.min_samples || Drifts(settled);
   }
   const Centre centre = CentreOf(used);
-  result.latency_us = centre.median;
+  result.latency_us = all_interrupted ? std::ranges::min(used) : centre.median;
   result.spread_us = centre.deviation;
   result.relative_error = centre.standard_error / centre.median;
   result.samples = used.size();
@@ -133,10 +134,7 @@ absl::StatusOr<TimingResult> TimeRepeatedly(const TakeSample& take_sample, const
     if (samples.size() < next_look) continue;
     const double elapsed_us = clock() - start_us;
     if (elapsed_us > policy.time_budget_us) break;
-    if (const TimingResult so_far = Summarize(samples, policy);
-        elapsed_us > policy.min_time_us && !so_far.disturbed && !so_far.slowed) {
-      break;
-    }
+    if (elapsed_us > policy.min_time_us && !Summarize(samples, policy).disturbed) break;
     next_look = samples.size() + samples.size() / kLooks + 1;
   }
   return Summarize(samples, policy);

@@ -37,8 +37,9 @@ struct TimingPolicy {
   std::size_t max_samples = 2'000;
   // Several ticks of the system's timer (1 to 10 ms), whatever they bring.
   double min_time_us = 20'000;
-  // After this long the answer is what there is.
-  double time_budget_us = 400'000;
+  // After this long the answer is what there is. On a busy machine, kernels of
+  // several milliseconds need it.
+  double time_budget_us = 1'000'000;
 };
 
 // What happened while a sample was taken, from best to worst.
@@ -63,23 +64,24 @@ struct TimingResult {
   // Not known to the policy's error: too few good samples, too wide a spread,
   // or still drifting when the time was up. Better measured again.
   bool disturbed = false;
-  // Known, but of the device's slower state: no other was seen.
+  // Known, but of the device's slower state, the only one seen. That may last
+  // for seconds: better measured again after other kernels.
   bool slowed = false;
 };
 
 // What samples say, in the order they were taken: the undisturbed ones if there
-// are min_samples of them, else those and the slowed ones, else whatever there
-// is from the best condition on, and the result is disturbed. When the second
-// half is slower or faster than the first by more than chance, only it counts:
-// the latency had not settled. No samples: latency 0, disturbed.
+// are min_samples of them, else those and the slowed ones, else the best there
+// are, and the result is disturbed. If all were interrupted, the latency is the
+// shortest: interruptions only add. When the second half is slower or faster
+// than the first by more than chance, only it counts: the latency had not
+// settled. No samples: latency 0, disturbed.
 TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& policy);
 
 // Runs the work `runs` times back to back.
 using TakeSample = std::function<absl::StatusOr<Sample>(std::size_t runs)>;
 
-// Warms up, then samples until the result is neither disturbed nor slowed,
-// max_samples were taken, or the time budget is spent by `clock`; at least
-// min_samples samples.
+// Warms up, then samples until the result is not disturbed, max_samples were
+// taken, or the time budget is spent by `clock`; at least min_samples samples.
 // One sample does if it is recorded. Returns the first error of take_sample.
 absl::StatusOr<TimingResult> TimeRepeatedly(const TakeSample& take_sample, const TimingPolicy& policy,
                                             const MicrosecondClock& clock);

@@ -7,6 +7,7 @@
 #include "client/cpp/retry.h"
 #include "gpueta/v1/prediction_service.grpc.pb.h"
 #include "gpueta/v1/profile_service.grpc.pb.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 
 namespace gpueta {
 namespace {
@@ -42,6 +43,7 @@ struct Client::State {
   std::string address;
   std::unique_ptr<v1::PredictionService::Stub> predictions;
   std::unique_ptr<v1::ProfileService::Stub> profiles;
+  std::unique_ptr<grpc::health::v1::Health::Stub> health;
 
   // A unary call of a stub's method, repeated as the options say.
   template <class Stub, class Request, class Response>
@@ -81,7 +83,18 @@ absl::StatusOr<Client> Client::Connect(const std::string& address, ClientOptions
   state->address = address;
   state->predictions = v1::PredictionService::NewStub(channel);
   state->profiles = v1::ProfileService::NewStub(channel);
+  state->health = grpc::health::v1::Health::NewStub(channel);
   return Client(std::move(state));
+}
+
+absl::Status Client::CheckHealth() {
+  using grpc::health::v1::HealthCheckRequest;
+  using grpc::health::v1::HealthCheckResponse;
+  const absl::StatusOr<HealthCheckResponse> response =
+      state_->Call(*state_->health, &grpc::health::v1::Health::Stub::Check, HealthCheckRequest());
+  if (!response.ok()) return response.status();
+  if (response->status() != HealthCheckResponse::SERVING) return absl::UnavailableError("the server at " + state_->address + " is not ready");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::PredictResponse> Client::Predict(const v1::PredictRequest& request) {

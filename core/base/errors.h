@@ -65,7 +65,7 @@ inline absl::Status Prefixed(const absl::Status& status, const std::string& pref
 
 }  // namespace gpueta
 
-#define GPUETA_CONCAT_INNER(a, b) a##b
+#define GPUETA_CONCAT_INNER(a, b) a##b  // NOLINT(bugprone-macro-parentheses)
 #define GPUETA_CONCAT(a, b) GPUETA_CONCAT_INNER(a, b)
 
 // Returns the status of `expression` from the function unless it is OK.

@@ -34,7 +34,7 @@ class CpuBackend : public Backend {
 
   absl::StatusOr<DeviceSpec> Describe() override {
     const auto scope = context_.Scope();
-    return DescribeCpu(context_.info, slug(), threads_, context_.onednn);
+    return CatchingOneDnn([this] { return DescribeCpu(context_.info, slug(), threads_, context_.onednn); });
   }
 
   absl::Status Supports(const Kernel& kernel) const override { return SupportsOnCpu(kernel); }

@@ -10,11 +10,12 @@
 
 namespace gpueta {
 
-// The specification of the processor with `threads` threads as cores. Compute
-// peaks are the best of several large oneDNN products (what software reaches,
-// a few percent below the arithmetic peak), the bandwidth the best of several
-// passes of STREAM's triad over memory that no cache holds. Takes two to three
-// seconds; wants a MeasuringScope. RESOURCE_EXHAUSTED when memory does not suffice.
+// The specification of the processor with `threads` threads as cores. Peak rates
+// are the best of oneDNN's products and convolutions (what software reaches,
+// somewhat below the arithmetic peak), 0 for a type without instructions; the
+// bandwidth is the best of several passes of STREAM's triad over memory that no
+// cache holds. Takes two to three seconds; wants a MeasuringScope.
+// RESOURCE_EXHAUSTED when memory does not suffice.
 absl::StatusOr<DeviceSpec> DescribeCpu(const CpuInfo& info, const std::string& slug, int threads, const OneDnn& onednn);
 
 }  // namespace gpueta

@@ -62,6 +62,9 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
+  // OK when the server is ready to answer.
+  absl::Status CheckHealth();
+
   absl::StatusOr<v1::PredictResponse> Predict(const v1::PredictRequest& request);
   std::unique_ptr<PredictStream> StreamPredict();
   absl::StatusOr<v1::Model> RegisterModel(const v1::RegisterModelRequest& request);
