@@ -200,8 +200,28 @@ Summary Summarise(std::vector<double> values) {
   return {values.front(), values[values.size() / 2], values.back()};
 }
 
-void PrintPair(const std::string& what, const std::vector<double>& gpueta, const std::vector<double>& echo,
-               const char* unit) {
+// Rates of both, round by round, and the processor time each took for one unit
+// (which a busy machine disturbs less than rates).
+struct Pair {
+  std::vector<double> rates[2];
+  double cpu_seconds[2] = {};
+  double units[2] = {};
+};
+
+// One turn: runs `work`, which returns its rate, against server `who`.
+template <class Work>
+absl::Status Measure(const ServerProcess& server, int who, double units, bool warm, Pair& pair, Work work) {
+  const double before = server.CpuSeconds();
+  GPUETA_ASSIGN_OR_RETURN(const double rate, work());
+  if (!warm) return absl::OkStatus();
+  pair.rates[who].push_back(rate);
+  pair.cpu_seconds[who] += server.CpuSeconds() - before;
+  pair.units[who] += units;
+  return absl::OkStatus();
+}
+
+void PrintPair(const std::string& what, const Pair& pair, const char* unit) {
+  const auto& [gpueta, echo] = pair.rates;
   std::vector<double> ratios;
   for (std::size_t i = 0; i < gpueta.size(); ++i) ratios.push_back(gpueta[i] / echo[i]);
   const Summary g = Summarise(gpueta), e = Summarise(echo), r = Summarise(ratios);
@@ -210,6 +230,9 @@ void PrintPair(const std::string& what, const std::vector<double>& gpueta, const
   std::printf("  gpueta-echo    %12.4g %s (min %.4g, max %.4g)\n", e.middle, unit, e.low, e.high);
   std::printf("  ratio gpueta/echo over %zu rounds: min %.3f, median %.3f, max %.3f\n", ratios.size(), r.low, r.middle,
               r.high);
+  const double g_cpu = pair.cpu_seconds[0] / pair.units[0], e_cpu = pair.cpu_seconds[1] / pair.units[1];
+  std::printf("  processor time of the server: %.4g ns against %.4g ns, ratio echo/gpueta %.3f\n", g_cpu * 1e9,
+              e_cpu * 1e9, e_cpu / g_cpu);
 }
 
 absl::Status Bench(const Options& options) {
@@ -227,6 +250,7 @@ absl::Status Bench(const Options& options) {
                           Snapshot::Build({{.loaded = std::move(loaded), .node = "", .version = 1}}));
   GPUETA_ASSIGN_OR_RETURN(const auto predictor, snapshot->Find(slug));
   const std::shared_ptr<grpc::Channel> channels[] = {client.channel(), echo_client.channel()};
+  const ServerProcess* processes[] = {server.get(), echo.get()};
 
   std::printf("profile of %s, %d kernel rows (gemm bf16) a round, one stream, client and servers on %ld processors\n",
               slug.c_str(), options.rows, sysconf(_SC_NPROCESSORS_ONLN));
@@ -241,18 +265,21 @@ absl::Status Bench(const Options& options) {
                              static_cast<std::uint32_t>(start + 1));
       bytes.push_back(BytesOf(item));
     }
-    std::vector<double> rates[2];
+    Pair pair;
     Agreement agreement;
     std::vector<grpc::ByteBuffer> answers;
     for (int round = -1; round < options.rounds; ++round) {  // the first one warms up
       for (int turn = 0; turn < 2; ++turn) {
         const int who = (turn + round) & 1;  // each goes first in turn
-        GPUETA_ASSIGN_OR_RETURN(const double seconds, RunStream(channels[who], bytes, answers));
-        if (round >= 0) rates[who].push_back(options.rows / seconds);
+        GPUETA_RETURN_IF_ERROR(
+            Measure(*processes[who], who, options.rows, round >= 0, pair, [&]() -> absl::StatusOr<double> {
+              GPUETA_ASSIGN_OR_RETURN(const double seconds, RunStream(channels[who], bytes, answers));
+              return options.rows / seconds;
+            }));
         if (round == 0 && who == 0) GPUETA_RETURN_IF_ERROR(CheckAnswers(*predictor, items, answers, agreement));
       }
     }
-    PrintPair(fmt::format("StreamPredict, columns of {} rows", batch), rates[0], rates[1], "rows/s");
+    PrintPair(fmt::format("StreamPredict, columns of {} rows", batch), pair, "rows/s");
     std::printf(
         "  %ld rows checked against the predictor in process: %.4f %% equal to the bit, largest difference %.2g\n",
         static_cast<long>(agreement.rows),
@@ -266,15 +293,18 @@ absl::Status Bench(const Options& options) {
   one.mutable_kernel()->mutable_gemm()->set_m(512);
   one.mutable_kernel()->mutable_gemm()->set_n(4096);
   one.mutable_kernel()->mutable_gemm()->set_k(4096);
-  std::vector<double> rates[2];
+  Pair pair;
   for (int round = -1; round < options.rounds; ++round) {
     for (int turn = 0; turn < 2; ++turn) {
       const int who = (turn + round) & 1;
-      GPUETA_ASSIGN_OR_RETURN(const double seconds, RunUnary(channels[who], BytesOf(one), options.calls));
-      if (round >= 0) rates[who].push_back(1 / seconds);
+      GPUETA_RETURN_IF_ERROR(
+          Measure(*processes[who], who, options.calls, round >= 0, pair, [&]() -> absl::StatusOr<double> {
+            GPUETA_ASSIGN_OR_RETURN(const double seconds, RunUnary(channels[who], BytesOf(one), options.calls));
+            return 1 / seconds;
+          }));
     }
   }
-  PrintPair("Predict, one kernel a call, one call at a time", rates[0], rates[1], "calls/s");
+  PrintPair("Predict, one kernel a call, one call at a time", pair, "calls/s");
   return absl::OkStatus();
 }
 

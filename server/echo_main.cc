@@ -95,7 +95,7 @@ class EchoService final : public v1::PredictionService::CallbackService {
 
   grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse>* StreamPredict(
       grpc::CallbackServerContext*) override {
-    return StartStreamPredict(answer_item_, [] {});
+    return StartStreamPredict(answer_item_, ToGrpc, [] {});
   }
 
  private:

@@ -65,10 +65,10 @@ std::string FormatEvent(LogFormat format, std::string_view event, std::initializ
   return line;
 }
 
+bool IsLogged(LogLevel level) { return spdlog::default_logger_raw()->should_log(LevelOf(level)); }
+
 void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
-  spdlog::logger& logger = *spdlog::default_logger_raw();
-  if (!logger.should_log(LevelOf(level))) return;
-  logger.log(LevelOf(level), FormatEvent(global_format, event, fields));
+  if (IsLogged(level)) spdlog::default_logger_raw()->log(LevelOf(level), FormatEvent(global_format, event, fields));
 }
 
 }  // namespace gpueta

@@ -36,6 +36,9 @@ struct LogField {
 // fields.
 void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
 
+// Whether Log would write anything: for callers whose fields cost something.
+bool IsLogged(LogLevel level);
+
 // The line's text without time and level.
 std::string FormatEvent(LogFormat format, std::string_view event, std::initializer_list<LogField> fields);
 

@@ -11,7 +11,6 @@
 #include "server/metrics/metrics.h"
 #include "server/models/model_registry.h"
 #include "server/profiles/profile_registry.h"
-#include "server/rpc/call_interceptor.h"
 #include "server/rpc/listen.h"
 #include "server/rpc/profile_watches.h"
 #include "server/rpc/services.h"
@@ -96,11 +95,8 @@ class ServerImpl final : public Server {
       endpoint_.exposer->RegisterCollectable(metrics_.registry());
       endpoint_.exposer->RegisterCollectable(state_metrics_);
     }
-    Interceptors interceptors;
-    interceptors.push_back(MakeCallInterceptor(metrics_));
     GPUETA_ASSIGN_OR_RETURN(
-        grpc_, Listen(options.listen, limits_.message_bytes, {prediction_service_.get(), profile_service_.get()},
-                      std::move(interceptors)));
+        grpc_, Listen(options.listen, limits_.message_bytes, {prediction_service_.get(), profile_service_.get()}));
     return absl::OkStatus();
   }
 

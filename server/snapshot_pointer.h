@@ -69,8 +69,8 @@ class SnapshotPointer {
     return shard;
   }
 
-  std::atomic<Holder*> current_;
   mutable std::array<Shard, kShards> readers_;
+  std::atomic<Holder*> current_;
   std::mutex swap_mutex_;
 };
 

@@ -19,9 +19,6 @@ double SumOfMedians(std::span<const TimingResult> kernels) {
   return sum;
 }
 
-// The summary is looked at each time the runs have grown by a tenth.
-constexpr std::size_t kLooks = 10;
-
 }  // namespace
 
 absl::StatusOr<MeasuredKernel> MeasureKernel(Backend& backend, const Kernel& kernel, const TimingPolicy& policy,
@@ -56,7 +53,7 @@ absl::StatusOr<MeasuredGraph> MeasureGraph(Backend& backend, std::span<const Ker
     if (totals.size() < next_look) continue;
     if (clock() - start_us > policy.time_budget_us) break;
     if (const TimingResult so_far = Summarize(totals, precision); !so_far.disturbed && !so_far.slowed) break;
-    next_look = totals.size() + totals.size() / kLooks + 1;
+    next_look = NextLook(totals.size());
   }
 
   MeasuredGraph result{.total = Summarize(totals, precision), .timing = prepared->timing()};

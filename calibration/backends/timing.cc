@@ -20,9 +20,6 @@ constexpr double kDeviationsPerMad = 1.4826;
 constexpr double kDriftErrors = 4;
 constexpr double kDriftShare = 0.02;
 
-// The summary is looked at each time the samples have grown by a tenth.
-constexpr std::size_t kLooks = 10;
-
 struct Centre {
   double median = 0;
   double deviation = 0;
@@ -121,6 +118,8 @@ TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& poli
   return result;
 }
 
+std::size_t NextLook(std::size_t samples) { return samples + samples / 10 + 1; }
+
 absl::StatusOr<TimingResult> TimeRepeatedly(const TakeSample& take_sample, const TimingPolicy& policy,
                                             const MicrosecondClock& clock) {
   GPUETA_ASSIGN_OR_RETURN(const Sample one_run, WarmUp(take_sample, policy, clock));
@@ -135,7 +134,7 @@ absl::StatusOr<TimingResult> TimeRepeatedly(const TakeSample& take_sample, const
     const double elapsed_us = clock() - start_us;
     if (elapsed_us > policy.time_budget_us) break;
     if (elapsed_us > policy.min_time_us && !Summarize(samples, policy).disturbed) break;
-    next_look = samples.size() + samples.size() / kLooks + 1;
+    next_look = NextLook(samples.size());
   }
   return Summarize(samples, policy);
 }

@@ -77,6 +77,9 @@ struct TimingResult {
 // settled. No samples: latency 0, disturbed.
 TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& policy);
 
+// How many samples to take before summarizing again: a tenth more.
+std::size_t NextLook(std::size_t samples);
+
 // Runs the work `runs` times back to back.
 using TakeSample = std::function<absl::StatusOr<Sample>(std::size_t runs)>;
 

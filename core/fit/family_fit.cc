@@ -78,9 +78,9 @@ std::vector<Variant> FitFamily(const TableData& data) {
   }
   const Rows everything(data, all);
   const std::vector<bool> every_param(params.size(), true);
-  const std::vector<double> pooled = FitBounded(params, start, every_param, everything.size(), [&](auto theta, auto out) {
-    everything.Residuals([&](std::size_t) { return theta.data(); }, out);
-  });
+  const std::vector<double> pooled =
+      FitBounded(params, start, every_param, everything.size(),
+                 [&](auto theta, auto out) { everything.Residuals([&](std::size_t) { return theta.data(); }, out); });
 
   std::vector<bool> own, shared;
   std::size_t own_count = 0;
@@ -93,7 +93,8 @@ std::vector<Variant> FitFamily(const TableData& data) {
   std::vector<bool> has_own(data.labels.size(), false);
   std::size_t fitted = 0;
   for (std::size_t l = 1; l < data.labels.size(); ++l) {
-    has_own[l] = own_count > 0 && of_label[l].size() >= std::max(kMinLabelRows, kRowsPerParameter * std::min<std::size_t>(own_count, 4));
+    has_own[l] = own_count > 0 &&
+                 of_label[l].size() >= std::max(kMinLabelRows, kRowsPerParameter * std::min<std::size_t>(own_count, 4));
     fitted += has_own[l] ? 1 : 0;
   }
   const bool one_label = data.labels.size() <= 2;
@@ -107,14 +108,16 @@ std::vector<Variant> FitFamily(const TableData& data) {
     }
     if (own_count == params.size()) break;  // nothing is shared
     std::vector<std::vector<double>> scratch = thetas;
-    const std::vector<double> common = FitBounded(params, thetas[0], shared, everything.size(), [&](auto theta, auto out) {
-      for (auto& t : scratch) {
-        for (std::size_t i = 0; i < params.size(); ++i) {
-          if (shared[i]) t[i] = theta[i];
-        }
-      }
-      everything.Residuals([&](std::size_t i) { return scratch[static_cast<std::size_t>(data.label_of_row[i])].data(); }, out);
-    });
+    const std::vector<double> common =
+        FitBounded(params, thetas[0], shared, everything.size(), [&](auto theta, auto out) {
+          for (auto& t : scratch) {
+            for (std::size_t i = 0; i < params.size(); ++i) {
+              if (shared[i]) t[i] = theta[i];
+            }
+          }
+          everything.Residuals(
+              [&](std::size_t i) { return scratch[static_cast<std::size_t>(data.label_of_row[i])].data(); }, out);
+        });
     for (auto& theta : thetas) {
       for (std::size_t i = 0; i < params.size(); ++i) {
         if (shared[i]) theta[i] = common[i];
@@ -139,8 +142,9 @@ Eigen::VectorXd PredictFamily(const TableData& data, const std::vector<Variant>&
   std::vector<std::vector<double>> thetas;
   for (const Variant& variant : variants) thetas.emplace_back(variant.theta.begin(), variant.theta.end());
   Eigen::VectorXd out(data.size());
-  Rows(data, all).Residuals([&](std::size_t i) { return thetas[static_cast<std::size_t>(data.label_of_row[i])].data(); },
-                            std::span(out.data(), all.size()));
+  Rows(data, all).Residuals(
+      [&](std::size_t i) { return thetas[static_cast<std::size_t>(data.label_of_row[i])].data(); },
+      std::span(out.data(), all.size()));
   return out + data.ln_us;
 }
 

@@ -29,7 +29,8 @@ std::vector<ProfileSource> SourcesOf(std::span<const Measurement> rows) {
 
 }  // namespace
 
-absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measurement> rows, const FitOptions& options) {
+absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measurement> rows,
+                                   const FitOptions& options) {
   if (rows.empty()) return InvalidArgument("no measurements of {} to fit; measure some kernels first", spec.slug);
   for (const Measurement& row : rows) {
     if (!(row.latency_us > 0)) return InvalidArgument("line {}: a row without latency cannot be fitted", row.line);

@@ -48,7 +48,10 @@ std::vector<Measurement> SimulatedGemms(std::size_t count, unsigned seed, double
     row.source = "simulated";
     row.timing = Timing::kGraph;
     row.kernel.dtype = DType::kBf16;
-    row.kernel.work = Gemm{.batch = 1, .m = static_cast<std::int64_t>(dims[1]), .n = static_cast<std::int64_t>(dims[2]), .k = static_cast<std::int64_t>(dims[3])};
+    row.kernel.work = Gemm{.batch = 1,
+                           .m = static_cast<std::int64_t>(dims[1]),
+                           .n = static_cast<std::int64_t>(dims[2]),
+                           .k = static_cast<std::int64_t>(dims[3])};
     const double bump = dims[1] > 500 ? 1.1 : 1.0;
     row.latency_us = scale * bump * FormLatencyUs(key.op, key.phase, machine, theta, dims) * std::exp(normal(random));
     rows.push_back(row);
@@ -57,13 +60,16 @@ std::vector<Measurement> SimulatedGemms(std::size_t count, unsigned seed, double
 }
 
 Predictor PredictorOf(const Profile& profile) {
-  return Predictor(profile.spec, std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(profile)).value()), nullptr);
+  return Predictor(profile.spec,
+                   std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(profile)).value()), nullptr);
 }
 
-ErrorSummary Errors(const Predictor& predictor, const std::vector<Measurement>& rows, const std::string& estimator = "") {
+ErrorSummary Errors(const Predictor& predictor, const std::vector<Measurement>& rows,
+                    const std::string& estimator = "") {
   std::vector<PredictedAndObserved> pairs;
   for (const Measurement& row : rows) {
-    pairs.push_back({predictor.EstimateKernel(row.kernel, {.timing = row.timing, .estimator = estimator})->latency_us, row.latency_us});
+    pairs.push_back({predictor.EstimateKernel(row.kernel, {.timing = row.timing, .estimator = estimator})->latency_us,
+                     row.latency_us});
   }
   return Summarise(pairs);
 }
@@ -94,7 +100,8 @@ TEST(FitProfileTest, ScalingAllTimesScalesThePredictions) {
   const Predictor plain = PredictorOf(FitProfile(Spec(), SimulatedGemms(200, 6, 0.01)).value());
   const Predictor scaled = PredictorOf(FitProfile(Spec(), SimulatedGemms(200, 6, 0.01, 1.5)).value());
   for (const Measurement& row : SimulatedGemms(200, 7, 0)) {
-    const double ratio = scaled.EstimateKernel(row.kernel)->latency_us.p50 / plain.EstimateKernel(row.kernel)->latency_us.p50;
+    const double ratio =
+        scaled.EstimateKernel(row.kernel)->latency_us.p50 / plain.EstimateKernel(row.kernel)->latency_us.p50;
     ASSERT_NEAR(ratio, 1.5, 0.15);
   }
 }
@@ -137,7 +144,8 @@ TEST(FitProfileTest, NoRowsAreRefused) {
 TEST(FitProfileTest, FarOutsideTheHullStaysNearTheRoofline) {
   const Predictor predictor = PredictorOf(FitProfile(Spec(), SimulatedGemms(250, 15, 0.02)).value());
   const Kernel huge{.name = "", .dtype = DType::kBf16, .work = Gemm{.m = 819200, .n = 819200, .k = 8192}, .launch = {}};
-  const double ratio = predictor.EstimateKernel(huge)->latency_us.p50 / predictor.EstimateKernel(huge, {.estimator = "roofline"})->latency_us.p50;
+  const double ratio = predictor.EstimateKernel(huge)->latency_us.p50 /
+                       predictor.EstimateKernel(huge, {.estimator = "roofline"})->latency_us.p50;
   EXPECT_GT(ratio, 0.95);
   EXPECT_LT(ratio, 3);
 }
@@ -174,7 +182,9 @@ TEST(WaveFitTest, RecoversAKernelOfKnownWaves) {
     Measurement row;
     row.device = "h100-sxm";
     row.kernel.dtype = DType::kFp32;
-    row.kernel.work = Gemm{.m = 64 + static_cast<std::int64_t>(random() % 4000), .n = 64 + static_cast<std::int64_t>(random() % 4000), .k = 256};
+    row.kernel.work = Gemm{.m = 64 + static_cast<std::int64_t>(random() % 4000),
+                           .n = 64 + static_cast<std::int64_t>(random() % 4000),
+                           .k = 256};
     row.kernel.launch.kernel = "sgemm_128x64_nn";
     const auto r = WaveRegressors(row.kernel, machine, {128, 64}, 2).value();
     row.latency_us = (3 + 1.3 * r[2] + 0.8 * r[4]) * std::exp(noise(random));
@@ -218,7 +228,9 @@ TEST(FitTransferTest, AnswersForADeviceThatWasLeftOut) {
   const auto simulate = [&](const std::string& slug) {
     const Machine<double> machine = MachineOf(Catalogue::BuiltIn().Get(slug).value(), key);
     for (int i = 0; i < 150; ++i) {
-      const Vector work{.op = "add", .rows = 1 + static_cast<std::int64_t>(random() % 20000), .cols = 64 + static_cast<std::int64_t>(random() % 2000)};
+      const Vector work{.op = "add",
+                        .rows = 1 + static_cast<std::int64_t>(random() % 20000),
+                        .cols = 64 + static_cast<std::int64_t>(random() % 2000)};
       const double dims[] = {static_cast<double>(work.rows), static_cast<double>(work.cols), 1};
       Measurement row;
       row.device = slug;

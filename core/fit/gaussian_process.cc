@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kConstantVariance = 0.25;  // of the constant term
 constexpr double kJitter = 1e-8;
-constexpr double kLnLength0 = 0.693147;     // ln 2
+constexpr double kLnLength0 = 0.693147;  // ln 2
 const double kLnSignal0 = std::log(0.15);
 const double kLnNoise0 = std::log(0.03);
 
@@ -40,7 +40,8 @@ double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input
   const double signal = std::exp(2 * theta[d]);
   const double noise = std::exp(2 * theta[d + 1]);
   Eigen::MatrixXd squared = Eigen::MatrixXd::Zero(n, n);
-  for (Eigen::Index i = 0; i < d; ++i) squared += std::exp(-2 * theta[i]) * squared_by_input[static_cast<std::size_t>(i)];
+  for (Eigen::Index i = 0; i < d; ++i)
+    squared += std::exp(-2 * theta[i]) * squared_by_input[static_cast<std::size_t>(i)];
   const Eigen::ArrayXXd s = (3 * squared.array()).sqrt();
   const Eigen::ArrayXXd decay = (-s).exp();
   const Eigen::ArrayXXd k = (1 + s) * decay;
@@ -58,13 +59,15 @@ double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input
   double value = 0.5 * y.dot(alpha) + Eigen::MatrixXd(llt.matrixL()).diagonal().array().log().sum();
   const Eigen::MatrixXd b = (a.array() * (3 * signal * decay)).matrix();
   for (Eigen::Index i = 0; i < d; ++i) {
-    gradient[i] = 0.5 * (b.array() * squared_by_input[static_cast<std::size_t>(i)].array()).sum() * std::exp(-2 * theta[i]) +
-                  (theta[i] - kLnLength0);
+    gradient[i] =
+        0.5 * (b.array() * squared_by_input[static_cast<std::size_t>(i)].array()).sum() * std::exp(-2 * theta[i]) +
+        (theta[i] - kLnLength0);
     value += 0.5 * (theta[i] - kLnLength0) * (theta[i] - kLnLength0);
   }
   gradient[d] = (a.array() * k).sum() * signal + (theta[d] - kLnSignal0);
   gradient[d + 1] = a.trace() * noise + (theta[d + 1] - kLnNoise0);
-  value += 0.5 * ((theta[d] - kLnSignal0) * (theta[d] - kLnSignal0) + (theta[d + 1] - kLnNoise0) * (theta[d + 1] - kLnNoise0));
+  value += 0.5 * ((theta[d] - kLnSignal0) * (theta[d] - kLnSignal0) +
+                  (theta[d + 1] - kLnNoise0) * (theta[d + 1] - kLnNoise0));
   return value;
 }
 
@@ -95,14 +98,17 @@ GaussianProcess GaussianProcess::Fit(const Eigen::MatrixXd& x, const Eigen::Vect
   std::vector<Eigen::MatrixXd> squared;
   for (Eigen::Index i = 0; i < d; ++i) {
     const Eigen::VectorXd column = xs.col(i);
-    squared.push_back(
-        (column.replicate(1, column.size()) - column.transpose().replicate(column.size(), 1)).array().square().matrix());
+    squared.push_back((column.replicate(1, column.size()) - column.transpose().replicate(column.size(), 1))
+                          .array()
+                          .square()
+                          .matrix());
   }
   Eigen::VectorXd theta(d + 2), low(d + 2), high(d + 2);
   theta << Eigen::VectorXd::Constant(d, kLnLength0), kLnSignal0, kLnNoise0;
   low << Eigen::VectorXd::Constant(d, -3), -5, -6;
   high << Eigen::VectorXd::Constant(d, 5), 2, 0;
-  theta = Minimise([&](const Eigen::VectorXd& at, Eigen::VectorXd& gradient) { return NegativeLogPosterior(squared, ys, at, gradient); },
+  theta = Minimise([&](const Eigen::VectorXd& at,
+                       Eigen::VectorXd& gradient) { return NegativeLogPosterior(squared, ys, at, gradient); },
                    theta, low, high, options.iterations);
 
   gp.inverse_length_ = (-theta.head(d)).array().exp();
@@ -147,7 +153,8 @@ Eigen::VectorXd GaussianProcess::Variance(const Eigen::MatrixXd& x) const {
   for (Eigen::Index start = 0; start < x.rows(); start += kChunk) {
     const Eigen::Index rows = std::min(kChunk, x.rows() - start);
     const Eigen::MatrixXd v = factor_.triangularView<Eigen::Lower>().solve(Covariance(x_, x.middleRows(start, rows)));
-    variance.segment(start, rows) = signal_ + kConstantVariance + noise_ - v.colwise().squaredNorm().transpose().array();
+    variance.segment(start, rows) =
+        signal_ + kConstantVariance + noise_ - v.colwise().squaredNorm().transpose().array();
   }
   return variance.cwiseMax(1e-8);
 }

@@ -8,9 +8,9 @@
 namespace gpueta {
 namespace {
 
-constexpr double kEdge = 0.02;        // starts stay this far from their bounds, as a share of the range
-constexpr double kStep = 1e-4;        // of the numerical derivatives, in logit units
-constexpr double kConverged = 1e-7;   // relative decrease of the loss at which to stop
+constexpr double kEdge = 0.02;       // starts stay this far from their bounds, as a share of the range
+constexpr double kStep = 1e-4;       // of the numerical derivatives, in logit units
+constexpr double kConverged = 1e-7;  // relative decrease of the loss at which to stop
 constexpr double kMaxLogit = 30;
 
 double ToLogit(const ParamSpec& param, double theta) {
@@ -24,8 +24,8 @@ double FromLogit(const ParamSpec& param, double z) {
 
 }  // namespace
 
-std::vector<double> FitBounded(std::span<const ParamSpec> params, std::span<const double> start, const std::vector<bool>& free,
-                               std::size_t residual_count,
+std::vector<double> FitBounded(std::span<const ParamSpec> params, std::span<const double> start,
+                               const std::vector<bool>& free, std::size_t residual_count,
                                const std::function<void(std::span<const double>, std::span<double>)>& residuals,
                                const BoundedFitOptions& options) {
   std::vector<std::size_t> index;  // of the free parameters
@@ -38,7 +38,8 @@ std::vector<double> FitBounded(std::span<const ParamSpec> params, std::span<cons
   if (p == 0 || n == 0) return theta;
 
   Eigen::VectorXd z(p);
-  for (Eigen::Index i = 0; i < p; ++i) z[i] = ToLogit(params[index[static_cast<std::size_t>(i)]], theta[index[static_cast<std::size_t>(i)]]);
+  for (Eigen::Index i = 0; i < p; ++i)
+    z[i] = ToLogit(params[index[static_cast<std::size_t>(i)]], theta[index[static_cast<std::size_t>(i)]]);
   const Eigen::VectorXd z_start = z;
 
   const auto evaluate = [&](const Eigen::VectorXd& at, Eigen::VectorXd& r) {
@@ -120,7 +121,9 @@ Eigen::VectorXd SolveNonnegative(const Eigen::MatrixXd& a, const Eigen::VectorXd
     const Eigen::VectorXd gradient = ab - gram * x;
     Eigen::Index best = -1;
     for (Eigen::Index i = 0; i < n; ++i) {
-      if (!passive[static_cast<std::size_t>(i)] && gradient[i] > tolerance && (best < 0 || gradient[i] > gradient[best])) best = i;
+      if (!passive[static_cast<std::size_t>(i)] && gradient[i] > tolerance &&
+          (best < 0 || gradient[i] > gradient[best]))
+        best = i;
     }
     if (best < 0) break;
     passive[static_cast<std::size_t>(best)] = true;

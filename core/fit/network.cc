@@ -49,10 +49,12 @@ std::vector<Layer> InitialLayers(Eigen::Index inputs, const std::vector<int>& hi
 }
 
 template <class Value>
-void AdamStep(Value& value, Value& m, Value& v, const Value& gradient, float rate, float correction1, float correction2) {
+void AdamStep(Value& value, Value& m, Value& v, const Value& gradient, float rate, float correction1,
+              float correction2) {
   m = kBeta1 * m + (1 - kBeta1) * gradient;
   v = (kBeta2 * v.array() + (1 - kBeta2) * gradient.array().square()).matrix();
-  value.array() -= rate * ((m.array() / correction1) / ((v.array() / correction2).sqrt() + kEpsilon) + kWeightDecay * value.array());
+  value.array() -=
+      rate * ((m.array() / correction1) / ((v.array() / correction2).sqrt() + kEpsilon) + kWeightDecay * value.array());
 }
 
 double RateAt(double progress, double largest) {
@@ -89,7 +91,8 @@ std::vector<Layer> LayersOf(const Residual& residual) {
   const float* next = residual.weights.data();
   for (int width : widths) {
     Layer layer;
-    layer.weights = Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(next, width, inputs);
+    layer.weights =
+        Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>(next, width, inputs);
     next += width * inputs;
     layer.biases = Eigen::Map<const Eigen::VectorXf>(next, width);
     next += width;
@@ -137,7 +140,8 @@ Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const 
       const float correction1 = 1 - std::pow(kBeta1, t);
       const float correction2 = 1 - std::pow(kBeta2, t);
       // Gradient of the Huber loss.
-      Matrix gradient = (activations.back().row(0) - target.transpose()).cwiseMax(-delta).cwiseMin(delta) / static_cast<float>(rows);
+      Matrix gradient =
+          (activations.back().row(0) - target.transpose()).cwiseMax(-delta).cwiseMin(delta) / static_cast<float>(rows);
       for (std::size_t l = layers.size(); l-- > 0;) {
         Layer& layer = layers[l];
         const Matrix weight_gradient = gradient * activations[l].transpose();
@@ -162,7 +166,10 @@ Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const 
 
 Eigen::VectorXf EvaluateNetwork(const Residual& residual, const Eigen::MatrixXf& x) {
   if (residual.weights.empty()) return Eigen::VectorXf::Zero(x.rows());
-  return Forward(LayersOf(residual), Standardised(x, residual.feature_mean, residual.feature_scale)).back().row(0).transpose();
+  return Forward(LayersOf(residual), Standardised(x, residual.feature_mean, residual.feature_scale))
+      .back()
+      .row(0)
+      .transpose();
 }
 
 }  // namespace gpueta

@@ -12,10 +12,12 @@
 namespace gpueta {
 namespace {
 
-constexpr Eigen::Index kMinRows = 24;           // below, the family form stands alone
-constexpr Eigen::Index kGaussianRows = 2500;    // an exact Cholesky of more takes too long
-constexpr std::size_t kSyntheticShapes = 6000;  // to distil over
-constexpr int kRowRepeats = 4;                  // measured rows count this often among them
+constexpr Eigen::Index kMinRows = 24;            // below, the family form stands alone
+constexpr Eigen::Index kGaussianRows = 2500;     // an exact Cholesky of more takes too long
+constexpr std::size_t kSyntheticShapes = 16000;  // to distil over: fewer lose half a point of error
+constexpr int kDistilEpochs = 100;
+constexpr Eigen::Index kHyperRows = 500;
+constexpr int kRowRepeats = 4;  // measured rows count this often among them
 constexpr double kHeldBack = 0.15;
 constexpr double kMinNoise = 0.003;
 
@@ -37,7 +39,7 @@ struct Standardiser {
 ResidualFit Distilled(const TableData& data, const Eigen::VectorXd& left_over, std::uint64_t seed) {
   const Eigen::MatrixXd features = data.Features();
   const Standardiser standardise(features);
-  const auto gp = GaussianProcess::Fit(standardise(features), left_over, {.seed = seed});
+  const auto gp = GaussianProcess::Fit(standardise(features), left_over, {.hyper_rows = kHyperRows, .seed = seed});
   ResidualFit fit;
   fit.noise_ln = std::max(std::sqrt(gp.noise_variance()), kMinNoise);
   if (MeanAbsolute(gp.loo_residual()) >= MeanAbsolute(left_over)) {
@@ -58,9 +60,10 @@ ResidualFit Distilled(const TableData& data, const Eigen::VectorXd& left_over, s
     x.middleRows(start, data.size()) = features.cast<float>();
     y.segment(start, data.size()) = at_rows;
   }
-  fit.residual = TrainNetwork(x, y, {.seed = seed});
+  fit.residual = TrainNetwork(x, y, {.epochs = kDistilEpochs, .seed = seed});
   // What distilling lost at a row counts as error there.
-  const Eigen::VectorXd lost = at_rows.cast<double>() - EvaluateNetwork(fit.residual, features.cast<float>()).cast<double>();
+  const Eigen::VectorXd lost =
+      at_rows.cast<double>() - EvaluateNetwork(fit.residual, features.cast<float>()).cast<double>();
   const Eigen::VectorXd held_out = gp.loo_residual() + lost;
   fit.held_out_ln.assign(held_out.begin(), held_out.end());
   return fit;
@@ -79,7 +82,8 @@ ResidualFit Trained(const TableData& data, const Eigen::VectorXd& left_over, std
   ResidualFit fit;
   TrainOptions options{.hidden = {48, 32}, .seed = seed};
   // As many steps for any number of rows.
-  options.epochs = static_cast<int>(std::clamp<Eigen::Index>(1'500'000 / static_cast<Eigen::Index>(train.size()), 20, 150));
+  options.epochs =
+      static_cast<int>(std::clamp<Eigen::Index>(1'500'000 / static_cast<Eigen::Index>(train.size()), 20, 150));
   fit.residual = TrainNetwork(features(train, Eigen::all), y(train), options);
   const Eigen::VectorXf error = y(test) - EvaluateNetwork(fit.residual, features(test, Eigen::all));
   fit.held_out_ln.assign(error.begin(), error.end());

@@ -24,7 +24,8 @@ std::vector<DimRange> RangesOf(const TableData& data) {
     range.low = static_cast<std::int64_t>(data.dims.col(d).minCoeff());
     range.high = static_cast<std::int64_t>(data.dims.col(d).maxCoeff());
     std::int64_t step = 0;
-    for (Eigen::Index r = 0; r < data.dims.rows(); ++r) step = std::gcd(step, static_cast<std::int64_t>(data.dims(r, d)));
+    for (Eigen::Index r = 0; r < data.dims.rows(); ++r)
+      step = std::gcd(step, static_cast<std::int64_t>(data.dims(r, d)));
     range.step = std::max<std::int64_t>(step, 1);
     ranges.push_back(range);
   }
@@ -33,7 +34,8 @@ std::vector<DimRange> RangesOf(const TableData& data) {
 
 }  // namespace
 
-TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed, std::vector<Measurement>& storage) {
+TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed,
+                          std::vector<Measurement>& storage) {
   const std::vector<DimRange> ranges = RangesOf(data);
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<std::size_t> any_row(0, data.rows.size() - 1);
@@ -72,7 +74,8 @@ TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_
     out.rows.push_back(&storage[i]);
     out.machines.push_back(data.machines[parents[i]]);
     out.label_of_row.push_back(data.label_of_row[parents[i]]);
-    for (Eigen::Index d = 0; d < data.dims.cols(); ++d) out.dims(r, d) = static_cast<double>(GetDim(storage[i].kernel, static_cast<int>(d)));
+    for (Eigen::Index d = 0; d < data.dims.cols(); ++d)
+      out.dims(r, d) = static_cast<double>(GetDim(storage[i].kernel, static_cast<int>(d)));
   }
   return out;
 }

@@ -46,7 +46,8 @@ Eigen::MatrixXd TableData::Features() const {
   std::vector<double> row(width);
   for (Eigen::Index r = 0; r < size(); ++r) {
     for (Eigen::Index d = 0; d < dims.cols(); ++d) row_dims[static_cast<std::size_t>(d)] = dims(r, d);
-    FillFeatures(key, machines[static_cast<std::size_t>(r)], row_dims, label_of_row[static_cast<std::size_t>(r)], labels.size(), row);
+    FillFeatures(key, machines[static_cast<std::size_t>(r)], row_dims, label_of_row[static_cast<std::size_t>(r)],
+                 labels.size(), row);
     for (std::size_t f = 0; f < width; ++f) out(r, static_cast<Eigen::Index>(f)) = row[f];
   }
   return out;

@@ -6,9 +6,9 @@
 #include <random>
 
 #include "core/fit/family_fit.h"
+#include "core/fit/network.h"
 #include "core/fit/residual_fit.h"
 #include "core/fit/wave_fit.h"
-#include "core/fit/network.h"
 
 namespace gpueta {
 namespace {
@@ -42,7 +42,8 @@ std::optional<double> ConformalQuantile(const std::vector<double>& sorted, doubl
   return sorted[rank - 1];
 }
 
-void RememberMeasured(const TableData& data, const Eigen::VectorXd& predicted_ln, double noise_ln, double spread_ln, Table& table) {
+void RememberMeasured(const TableData& data, const Eigen::VectorXd& predicted_ln, double noise_ln, double spread_ln,
+                      Table& table) {
   std::map<std::uint32_t, std::pair<double, int>> sums;  // hash to Σ ln(observed/predicted) and count
   for (std::size_t r = 0; r < data.rows.size(); ++r) {
     const std::uint32_t hash = HashOf(data.rows[r]->kernel);
@@ -69,7 +70,8 @@ Interval IntervalOf(std::vector<double> held_out_ln, double noise_ln) {
   interval.measured_p99_ln = static_cast<float>(std::max<double>(kTailRatio * kZ90 * noise_ln, kTailRatio * kMinP90));
   std::sort(held_out_ln.begin(), held_out_ln.end());
   const double p90 = std::max<double>(ConformalQuantile(held_out_ln, 0.9).value_or(kDefaultP90), kMinP90);
-  const double p99 = ConformalQuantile(held_out_ln, 0.99).value_or(std::max(kTailRatio * p90, held_out_ln.empty() ? 0.0 : held_out_ln.back()));
+  const double p99 = ConformalQuantile(held_out_ln, 0.99)
+                         .value_or(std::max(kTailRatio * p90, held_out_ln.empty() ? 0.0 : held_out_ln.back()));
   interval.p90_ln = static_cast<float>(p90);
   interval.p99_ln = static_cast<float>(std::max(p99, p90 * kZ99 / kZ90));
   interval.measured_p90_ln = std::min(interval.measured_p90_ln, interval.p90_ln);
@@ -103,7 +105,8 @@ Table FitTable(const TableData& data, std::uint64_t seed) {
     spread += e * e / static_cast<double>(residual.held_out_ln.size());
   }
   table.cv_mape = static_cast<float>(error);
-  const Eigen::VectorXd predicted = family_ln + EvaluateNetwork(table.residual, data.Features().cast<float>()).cast<double>();
+  const Eigen::VectorXd predicted =
+      family_ln + EvaluateNetwork(table.residual, data.Features().cast<float>()).cast<double>();
   RememberMeasured(data, predicted, residual.noise_ln, std::sqrt(spread), table);
   table.kernel_configs = FitKernelConfigs(data);
   return table;

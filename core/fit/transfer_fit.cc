@@ -49,7 +49,8 @@ absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
   for (const auto& [name, count] : sources) profile.sources.push_back({name, count});
   std::size_t done = 0;
   for (auto& [key, by_device] : groups) {
-    if (options.progress) options.progress(static_cast<double>(done++) / static_cast<double>(groups.size()), Describe(key));
+    if (options.progress)
+      options.progress(static_cast<double>(done++) / static_cast<double>(groups.size()), Describe(key));
     const auto machine_of = [&](const Measurement& row) { return MachineOf(specs.at(row.device), key); };
     std::vector<const Measurement*> pooled;
     for (auto& [device, members] : by_device) {
@@ -75,7 +76,8 @@ absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
       // Labels as the others know them.
       TableData target = MakeTableData(key, members, machine_of);
       for (int& label : target.label_of_row) {
-        const auto known = std::find(rest.labels.begin(), rest.labels.end(), target.labels[static_cast<std::size_t>(label)]);
+        const auto known =
+            std::find(rest.labels.begin(), rest.labels.end(), target.labels[static_cast<std::size_t>(label)]);
         label = known == rest.labels.end() ? 0 : static_cast<int>(known - rest.labels.begin());
       }
       const Eigen::VectorXd error = target.ln_us - PredictFamily(target, variants);

@@ -10,7 +10,7 @@
 namespace gpueta {
 namespace {
 
-constexpr std::size_t kMinRows = 8;  // five coefficients and some to spare
+constexpr std::size_t kMinRows = 8;     // five coefficients and some to spare
 constexpr std::size_t kMaxRows = 2000;  // more add nothing to five coefficients
 constexpr int kReweightings = 5;
 constexpr double kHuber = 0.15;  // relative errors beyond it count less
@@ -23,13 +23,16 @@ struct WaveFit {
 
 // Rows of the regressors over the observed latency, so that the squared error
 // is relative.
-WaveFit FitOne(const std::vector<const Measurement*>& rows, const std::vector<const Machine<double>*>& machines, Tile tile, int resident) {
+WaveFit FitOne(const std::vector<const Measurement*>& rows, const std::vector<const Machine<double>*>& machines,
+               Tile tile, int resident) {
   const auto n = static_cast<Eigen::Index>(rows.size());
   Eigen::MatrixXd a(n, 5);
   for (Eigen::Index r = 0; r < n; ++r) {
-    const auto regressors = WaveRegressors(rows[static_cast<std::size_t>(r)]->kernel, *machines[static_cast<std::size_t>(r)], tile, resident);
+    const auto regressors = WaveRegressors(rows[static_cast<std::size_t>(r)]->kernel,
+                                           *machines[static_cast<std::size_t>(r)], tile, resident);
     if (!regressors.has_value()) return {};
-    for (int i = 0; i < 5; ++i) a(r, i) = (*regressors)[static_cast<std::size_t>(i)] / rows[static_cast<std::size_t>(r)]->latency_us;
+    for (int i = 0; i < 5; ++i)
+      a(r, i) = (*regressors)[static_cast<std::size_t>(i)] / rows[static_cast<std::size_t>(r)]->latency_us;
   }
   Eigen::VectorXd weights = Eigen::VectorXd::Ones(n);
   Eigen::VectorXd x;

@@ -9,7 +9,6 @@
 
 #include "gpueta/v1/prediction_service.pb.h"
 #include "gpueta/v1/profile_service.pb.h"
-#include "grpc/health/v1/health.pb.h"
 
 namespace gpueta {
 namespace {
@@ -70,8 +69,7 @@ class StateMetrics : public prometheus::Collectable {
 
 std::vector<RpcMethod> ServedMethods() {
   std::vector<RpcMethod> methods;
-  for (const auto* file : {v1::PredictRequest::descriptor()->file(), v1::ProfileInfo::descriptor()->file(),
-                           grpc::health::v1::HealthCheckRequest::descriptor()->file()}) {
+  for (const auto* file : {v1::PredictRequest::descriptor()->file(), v1::ProfileInfo::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         const auto& method = *file->service(s)->method(m);

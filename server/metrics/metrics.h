@@ -28,7 +28,7 @@ struct RpcMethod {
   std::string type;     // unary, client_stream, server_stream, bidi_stream
 };
 
-// The methods of the services that are compiled in.
+// The methods of our services.
 std::vector<RpcMethod> ServedMethods();
 
 // Safe to use from any thread. The number of series is bounded by the methods,

@@ -22,7 +22,6 @@ TEST(MetricsTest, ServesTheMethodsOfTheContract) {
   EXPECT_THAT(methods, Contains("gpueta.v1.PredictionService/StreamPredict bidi_stream"));
   EXPECT_THAT(methods, Contains("gpueta.v1.ProfileService/PublishProfile client_stream"));
   EXPECT_THAT(methods, Contains("gpueta.v1.ProfileService/WatchProfiles server_stream"));
-  EXPECT_THAT(methods, Contains("grpc.health.v1.Health/Check unary"));
 }
 
 TEST(MetricsTest, CountsCallsByMethodAndCode) {

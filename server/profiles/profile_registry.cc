@@ -177,7 +177,7 @@ absl::StatusOr<ProfileInfo> ProfileRegistry::Commit(StoreChange change, std::opt
     if (change.activation.has_value()) history_[{key.device, key.node}].pop_back();
     return committed;
   }
-  if (published.has_value()) stored_.insert_or_assign(published->key, *std::move(published));
+  if (published.has_value()) stored_.insert_or_assign(key, *std::move(published));
   if (change.activation.has_value()) {
     last_sequence_ = change.activation->sequence;
     active_ = std::move(active);
@@ -267,6 +267,7 @@ std::vector<ProfileInfo> ProfileRegistry::List(const std::string& device) const 
     if (device == kAllDevices || key.device == slug) found.insert_or_assign(key, InfoOf(summary));
   }
   std::vector<ProfileInfo> infos;
+  infos.reserve(found.size());
   for (auto& [key, info] : found) infos.push_back(std::move(info));
   return infos;
 }

@@ -108,6 +108,9 @@ class ProfileRegistry {
   std::string Canonical(const std::string& device) const { return catalogue_->CanonicalSlug(device); }
   void Notify(const ProfileEvent& event) const;
 
+  SnapshotPointer<ServingSnapshot> serving_{nullptr};
+  std::atomic<std::int64_t> swaps_{0};
+
   Store* store_;
   Clock clock_;
   Limits limits_;
@@ -121,9 +124,6 @@ class ProfileRegistry {
   ActiveSet active_;  // stored profiles that answer
   std::map<std::int64_t, Subscription> subscriptions_;
   std::int64_t last_subscription_ = 0;
-
-  SnapshotPointer<ServingSnapshot> serving_{nullptr};
-  std::atomic<std::int64_t> swaps_{0};
 };
 
 }  // namespace gpueta

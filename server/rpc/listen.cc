@@ -38,7 +38,7 @@ void SetHealth(grpc::Server& server, bool serving) {
 }
 
 absl::StatusOr<ListeningServer> Listen(const std::string& address, std::int64_t message_bytes,
-                                       const std::vector<grpc::Service*>& services, Interceptors interceptors) {
+                                       const std::vector<grpc::Service*>& services) {
   grpc::ServerBuilder builder;
   int port = 0;
   // Without it a second server would silently share the port.
@@ -47,7 +47,6 @@ absl::StatusOr<ListeningServer> Listen(const std::string& address, std::int64_t 
   builder.SetMaxReceiveMessageSize(static_cast<int>(message_bytes));
   builder.SetMaxSendMessageSize(static_cast<int>(message_bytes));
   for (grpc::Service* service : services) builder.RegisterService(service);
-  if (!interceptors.empty()) builder.experimental().SetInterceptorCreators(std::move(interceptors));
   ListeningServer listening{builder.BuildAndStart(), address};
   if (listening.server == nullptr || port == 0) {
     return Unavailable(

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <grpcpp/server.h>
-#include <grpcpp/support/server_interceptor.h>
 
 #include <cstdint>
 #include <memory>
@@ -18,13 +17,11 @@ struct ListeningServer {
   std::string address;  // with the port that was chosen
 };
 
-using Interceptors = std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>;
-
 // Health (all services SERVING), reflection and channelz come with it. Port 0
 // takes a free port. UNAVAILABLE if nothing can listen there. The services must
 // outlive the server.
 absl::StatusOr<ListeningServer> Listen(const std::string& address, std::int64_t message_bytes,
-                                       const std::vector<grpc::Service*>& services, Interceptors interceptors = {});
+                                       const std::vector<grpc::Service*>& services);
 
 // Once for a process, before Listen: the health service, reflection and
 // channelz; gRPC's own messages go to our log, at debug level.

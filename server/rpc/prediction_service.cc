@@ -6,6 +6,7 @@
 #include "gpueta/v1/prediction_service.grpc.pb.h"
 #include "server/handlers/models.h"
 #include "server/handlers/predict.h"
+#include "server/rpc/call_record.h"
 #include "server/rpc/message_arena.h"
 #include "server/rpc/services.h"
 #include "server/rpc/status_mapping.h"
@@ -14,16 +15,17 @@
 namespace gpueta {
 namespace {
 
-grpc::ServerUnaryReactor* FinishWith(grpc::CallbackServerContext* context, const absl::Status& status) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(ToGrpc(status));
-  return reactor;
-}
+constexpr char kPredict[] = "/gpueta.v1.PredictionService/Predict";
+constexpr char kStreamPredict[] = "/gpueta.v1.PredictionService/StreamPredict";
+constexpr char kRegisterModel[] = "/gpueta.v1.PredictionService/RegisterModel";
+constexpr char kGetModel[] = "/gpueta.v1.PredictionService/GetModel";
+constexpr char kListModels[] = "/gpueta.v1.PredictionService/ListModels";
+constexpr char kExplain[] = "/gpueta.v1.PredictionService/Explain";
 
 // A stream that is not served.
 class RefusedStream final : public grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse> {
  public:
-  explicit RefusedStream(const absl::Status& status) { Finish(ToGrpc(status)); }
+  explicit RefusedStream(const grpc::Status& status) { Finish(status); }
   void OnDone() override { delete this; }
 };
 
@@ -38,53 +40,72 @@ class PredictionService final : public v1::PredictionService::CallbackService {
 
   grpc::ServerUnaryReactor* Predict(grpc::CallbackServerContext* context, const v1::PredictRequest* request,
                                     v1::PredictResponse* response) override {
-    if (const absl::Status wanted = CheckWanted(*context); !wanted.ok()) return FinishWith(context, wanted);
-    PredictionCounts counts;
-    const absl::Status status = Ask(
-        *request, [context] { return context->IsCancelled(); }, *response, counts);
-    if (status.ok()) parts_.metrics.Count(counts);
-    return FinishWith(context, status);
+    return Now(kPredict, *context, [&]() -> absl::Status {
+      PredictionCounts counts;
+      GPUETA_RETURN_IF_ERROR(Ask(
+          *request, [context] { return context->IsCancelled(); }, *response, counts));
+      parts_.metrics.Count(counts);
+      return absl::OkStatus();
+    });
   }
 
   grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse>* StreamPredict(
-      grpc::CallbackServerContext*) override {
-    if (const std::int64_t open = ++open_streams_; open > parts_.limits.streams) {
+      grpc::CallbackServerContext* context) override {
+    auto record = std::make_shared<CallRecord>(parts_.metrics, kStreamPredict, *context);
+    const std::int64_t open = ++open_streams_;
+    if (open > parts_.limits.streams) {
       --open_streams_;
-      return new RefusedStream(LimitError("open streams", "streams", parts_.limits.streams, open));
+      return new RefusedStream(record->End(LimitError("open streams", "streams", parts_.limits.streams, open)));
     }
-    return StartStreamPredict(answer_item_, [this] { --open_streams_; });
+    return StartStreamPredict(
+        answer_item_, [record](const absl::Status& status) { return record->End(status); },
+        [this] { --open_streams_; });
   }
 
   grpc::ServerUnaryReactor* RegisterModel(grpc::CallbackServerContext* context, const v1::RegisterModelRequest* request,
                                           v1::Model* response) override {
+    auto record = std::make_shared<CallRecord>(parts_.metrics, kRegisterModel, *context);
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     parts_.work.Post([=, this] {
       absl::Status status = CheckWanted(*context);
       if (status.ok()) status = gpueta::RegisterModel(parts_.models, parts_.limits, *request, *response);
-      reactor->Finish(ToGrpc(status));
+      reactor->Finish(record->End(status));
     });
     return reactor;
   }
 
   grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
                                      v1::Model* response) override {
-    return FinishWith(context, gpueta::GetModel(*parts_.models.Table(), *request, *response));
+    return Now(kGetModel, *context, [&] { return gpueta::GetModel(*parts_.models.Table(), *request, *response); });
   }
 
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
                                        v1::ListModelsResponse* response) override {
-    return FinishWith(context, gpueta::ListModels(*parts_.models.Table(), *request, *response));
+    return Now(kListModels, *context, [&] { return gpueta::ListModels(*parts_.models.Table(), *request, *response); });
   }
 
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const v1::ExplainRequest* request,
                                     v1::ExplainResponse* response) override {
-    const auto devices = parts_.profiles.Serving();
-    const auto models = parts_.models.Table();
-    const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
-    return FinishWith(context, gpueta::Explain({*devices, *models, parts_.limits, cancelled}, *request, *response));
+    return Now(kExplain, *context, [&] {
+      const auto devices = parts_.profiles.Serving();
+      const auto models = parts_.models.Table();
+      const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
+      return gpueta::Explain({*devices, *models, parts_.limits, cancelled}, *request, *response);
+    });
   }
 
  private:
+  // Answers on this thread, unless nobody waits any more.
+  template <class Answer>
+  grpc::ServerUnaryReactor* Now(const char* method, grpc::CallbackServerContext& context, Answer answer) {
+    CallRecord record(parts_.metrics, method, context);
+    absl::Status status = CheckWanted(context);
+    if (status.ok()) status = answer();
+    grpc::ServerUnaryReactor* reactor = context.DefaultReactor();
+    reactor->Finish(record.End(status));
+    return reactor;
+  }
+
   absl::Status Ask(const v1::PredictRequest& request, const std::function<bool()>& cancelled,
                    v1::PredictResponse& response, PredictionCounts& counts) const {
     const auto devices = parts_.profiles.Serving();

@@ -2,19 +2,30 @@
 #include "gpueta/v1/profile_service.grpc.pb.h"
 #include "server/handlers/profiles.h"
 #include "server/logging.h"
+#include "server/rpc/call_record.h"
 #include "server/rpc/handoff.h"
 #include "server/rpc/profile_watches.h"
 #include "server/rpc/services.h"
-#include "server/rpc/status_mapping.h"
 
 namespace gpueta {
 namespace {
+
+constexpr char kPublishProfile[] = "/gpueta.v1.ProfileService/PublishProfile";
+constexpr char kListProfiles[] = "/gpueta.v1.ProfileService/ListProfiles";
+constexpr char kGetProfile[] = "/gpueta.v1.ProfileService/GetProfile";
+constexpr char kActivateProfile[] = "/gpueta.v1.ProfileService/ActivateProfile";
+constexpr char kRollbackProfile[] = "/gpueta.v1.ProfileService/RollbackProfile";
+constexpr char kWatchProfiles[] = "/gpueta.v1.ProfileService/WatchProfiles";
 
 // Collects the parts; the work queue does the rest.
 class PublishReactor final : public grpc::ServerReadReactor<v1::PublishProfileRequest> {
  public:
   PublishReactor(const ServiceParts& parts, grpc::CallbackServerContext* context, v1::ProfileInfo* response)
-      : parts_(&parts), context_(context), response_(response), assembly_(parts.limits) {
+      : parts_(&parts),
+        context_(context),
+        response_(response),
+        record_(parts.metrics, kPublishProfile, *context),
+        assembly_(parts.limits) {
     handoff_.Give();
     StartRead(&part_);
   }
@@ -26,7 +37,7 @@ class PublishReactor final : public grpc::ServerReadReactor<v1::PublishProfileRe
       return;
     }
     if (const absl::Status status = assembly_.Add(part_); !status.ok()) {
-      Finish(ToGrpc(status));
+      Finish(record_.End(status));
       return;
     }
     handoff_.Give();
@@ -47,21 +58,16 @@ class PublishReactor final : public grpc::ServerReadReactor<v1::PublishProfileRe
            {"rows", response_->rows()},
            {"request_id", assembly_.request_id()}});
     }
-    Finish(ToGrpc(status));
+    Finish(record_.End(status));
   }
 
   const ServiceParts* parts_;
   grpc::CallbackServerContext* context_;
   v1::ProfileInfo* response_;
+  CallRecord record_;
   PublishAssembly assembly_;
   v1::PublishProfileRequest part_;
   Handoff handoff_;
-};
-
-class RefusedWatch final : public grpc::ServerWriteReactor<v1::ProfileEvent> {
- public:
-  explicit RefusedWatch(const absl::Status& status) { Finish(ToGrpc(status)); }
-  void OnDone() override { delete this; }
 };
 
 class ProfileService final : public v1::ProfileService::CallbackService {
@@ -75,42 +81,44 @@ class ProfileService final : public v1::ProfileService::CallbackService {
 
   grpc::ServerUnaryReactor* ListProfiles(grpc::CallbackServerContext* context, const v1::ListProfilesRequest* request,
                                          v1::ListProfilesResponse* response) override {
-    return Later(context, [=, this] { return gpueta::ListProfiles(parts_.profiles, *request, *response); });
+    return Later(kListProfiles, context,
+                 [=, this] { return gpueta::ListProfiles(parts_.profiles, *request, *response); });
   }
 
   grpc::ServerUnaryReactor* GetProfile(grpc::CallbackServerContext* context, const v1::GetProfileRequest* request,
                                        v1::GetProfileResponse* response) override {
-    return Later(context, [=, this] { return gpueta::GetProfile(parts_.profiles, *request, *response); });
+    return Later(kGetProfile, context, [=, this] { return gpueta::GetProfile(parts_.profiles, *request, *response); });
   }
 
   grpc::ServerUnaryReactor* ActivateProfile(grpc::CallbackServerContext* context,
                                             const v1::ActivateProfileRequest* request,
                                             v1::ProfileInfo* response) override {
-    return Later(context, [=, this] { return gpueta::ActivateProfile(parts_.profiles, *request, *response); });
+    return Later(kActivateProfile, context,
+                 [=, this] { return gpueta::ActivateProfile(parts_.profiles, *request, *response); });
   }
 
   grpc::ServerUnaryReactor* RollbackProfile(grpc::CallbackServerContext* context,
                                             const v1::RollbackProfileRequest* request,
                                             v1::ProfileInfo* response) override {
-    return Later(context, [=, this] { return gpueta::RollbackProfile(parts_.profiles, *request, *response); });
+    return Later(kRollbackProfile, context,
+                 [=, this] { return gpueta::RollbackProfile(parts_.profiles, *request, *response); });
   }
 
-  grpc::ServerWriteReactor<v1::ProfileEvent>* WatchProfiles(grpc::CallbackServerContext*,
+  grpc::ServerWriteReactor<v1::ProfileEvent>* WatchProfiles(grpc::CallbackServerContext* context,
                                                             const v1::WatchProfilesRequest* request) override {
-    const auto device = WatchedDevice(request->parent());
-    if (!device.ok()) return new RefusedWatch(device.status());
-    return watches_->Start(*device);
+    return watches_->Start(request->parent(), std::make_unique<CallRecord>(parts_.metrics, kWatchProfiles, *context));
   }
 
  private:
-  // Runs `answer` on the work queue and finishes the call with its status.
+  // Answers on the work queue.
   template <class Answer>
-  grpc::ServerUnaryReactor* Later(grpc::CallbackServerContext* context, Answer answer) {
+  grpc::ServerUnaryReactor* Later(const char* method, grpc::CallbackServerContext* context, Answer answer) {
+    auto record = std::make_shared<CallRecord>(parts_.metrics, method, *context);
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    parts_.work.Post([context, reactor, answer] {
+    parts_.work.Post([context, reactor, record, answer] {
       absl::Status status = CheckWanted(*context);
       if (status.ok()) status = answer();
-      reactor->Finish(ToGrpc(status));
+      reactor->Finish(record->End(status));
     });
     return reactor;
   }

@@ -6,7 +6,6 @@
 #include "core/base/errors.h"
 #include "gpueta/v1/profile_service.pb.h"
 #include "server/handlers/profiles.h"
-#include "server/rpc/status_mapping.h"
 
 namespace gpueta {
 
@@ -14,13 +13,12 @@ namespace gpueta {
 // the call and the registry no longer knows it.
 class ProfileWatches::Watch final : public grpc::ServerWriteReactor<v1::ProfileEvent> {
  public:
-  Watch(ProfileWatches& watches, std::string device) : watches_(&watches), device_(std::move(device)) {}
+  Watch(ProfileWatches& watches, std::unique_ptr<CallRecord> record) : watches_(&watches), record_(std::move(record)) {}
 
   // On the work queue, before any change that it must see.
-  void Subscribe() {
-    const std::int64_t id =
-        watches_->registry_->Subscribe(device_, [this](const gpueta::ProfileEvent& event) { OnEvent(event); });
-    subscription_ = id;
+  void Subscribe(const std::string& device) {
+    subscription_ =
+        watches_->registry_->Subscribe(device, [this](const gpueta::ProfileEvent& event) { OnEvent(event); });
   }
 
   void EndWith(const absl::Status& status) {
@@ -81,7 +79,7 @@ class ProfileWatches::Watch final : public grpc::ServerWriteReactor<v1::ProfileE
     if (writing_ || finished_) return;
     if (end_.has_value()) {
       finished_ = true;
-      Finish(ToGrpc(*end_));
+      Finish(record_->End(*end_));
     } else if (!queue_.empty()) {
       writing_ = true;
       StartWrite(&queue_.front());
@@ -89,7 +87,7 @@ class ProfileWatches::Watch final : public grpc::ServerWriteReactor<v1::ProfileE
   }
 
   ProfileWatches* watches_;
-  std::string device_;
+  std::unique_ptr<CallRecord> record_;
   std::optional<std::int64_t> subscription_;  // touched by the work queue alone
 
   std::mutex mutex_;
@@ -100,9 +98,11 @@ class ProfileWatches::Watch final : public grpc::ServerWriteReactor<v1::ProfileE
   bool finished_ = false;
 };
 
-grpc::ServerWriteReactor<v1::ProfileEvent>* ProfileWatches::Start(const std::string& device) {
-  auto* watch = new Watch(*this, device);
-  absl::Status refused;
+grpc::ServerWriteReactor<v1::ProfileEvent>* ProfileWatches::Start(const std::string& parent,
+                                                                  std::unique_ptr<CallRecord> record) {
+  const auto device = WatchedDevice(parent);
+  absl::Status refused = device.status();
+  auto* watch = new Watch(*this, std::move(record));
   {
     const std::lock_guard lock(mutex_);
     open_.insert(watch);
@@ -111,7 +111,7 @@ grpc::ServerWriteReactor<v1::ProfileEvent>* ProfileWatches::Start(const std::str
     if (open > limits_->watchers) refused = LimitError("open watches", "watchers", limits_->watchers, open);
   }
   if (refused.ok()) {
-    work_->Post([watch] { watch->Subscribe(); });
+    work_->Post([watch, device = *device] { watch->Subscribe(device); });
   } else {
     watch->EndWith(refused);
   }

@@ -16,8 +16,10 @@ namespace {
 // Slots are used in turn, so the order of the answers is that of the items.
 class StreamReactor final : public grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse> {
  public:
-  StreamReactor(const AnswerItem& answer, std::function<void()> on_done)
+  StreamReactor(const AnswerItem& answer, std::function<grpc::Status(const absl::Status&)> on_end,
+                std::function<void()> on_done)
       : answer_(&answer),
+        on_end_(std::move(on_end)),
         on_done_(std::move(on_done)),
         is_cancelled_([this] { return cancelled_.load(std::memory_order_relaxed); }) {
     const std::lock_guard lock(mutex_);
@@ -84,11 +86,13 @@ class StreamReactor final : public grpc::ServerBidiReactor<v1::StreamPredictRequ
     }
     if (!reading_ && !writing_ && answering_ == 0 && !finished_) {
       finished_ = true;
-      Finish(broken_ || is_cancelled_() ? grpc::Status::CANCELLED : grpc::Status::OK);
+      const bool gone = broken_ || is_cancelled_();
+      Finish(on_end_(gone ? absl::CancelledError("the caller went away") : absl::OkStatus()));
     }
   }
 
   const AnswerItem* answer_;
+  std::function<grpc::Status(const absl::Status&)> on_end_;
   std::function<void()> on_done_;
   std::atomic<bool> cancelled_{false};
   std::function<bool()> is_cancelled_;
@@ -108,8 +112,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<v1::StreamPredictRequ
 }  // namespace
 
 grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse>* StartStreamPredict(
-    const AnswerItem& answer, std::function<void()> on_done) {
-  return new StreamReactor(answer, std::move(on_done));
+    const AnswerItem& answer, std::function<grpc::Status(const absl::Status&)> on_end, std::function<void()> on_done) {
+  return new StreamReactor(answer, std::move(on_end), std::move(on_done));
 }
 
 }  // namespace gpueta

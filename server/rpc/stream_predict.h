@@ -5,6 +5,8 @@
 
 #include <functional>
 
+#include "absl/status/status.h"
+
 namespace gpueta::v1 {
 class StreamPredictRequest;
 class StreamPredictResponse;
@@ -21,8 +23,9 @@ using AnswerItem = std::function<void(const v1::StreamPredictRequest& item, cons
 // or goes away. The next item is read while one is answered and the answer
 // before it is written; no more are held, so a client that does not read its
 // answers is not read from either.
-// Deletes itself after `on_done`. `answer` must outlive the call.
+// The call is finished with what `on_end` makes of its status; `on_done` is the
+// last that is called. `answer` must outlive the call.
 grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse>* StartStreamPredict(
-    const AnswerItem& answer, std::function<void()> on_done);
+    const AnswerItem& answer, std::function<grpc::Status(const absl::Status&)> on_end, std::function<void()> on_done);
 
 }  // namespace gpueta

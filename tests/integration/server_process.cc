@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -117,6 +118,13 @@ ServerProcess::~ServerProcess() {
   Kill();
   close(standard_output_);
   std::filesystem::remove(error_path_);
+}
+
+double ServerProcess::CpuSeconds() const {
+  clockid_t clock;
+  timespec time{};
+  if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 void ServerProcess::Signal(int signal) const {

@@ -31,6 +31,9 @@ class ServerProcess {
   const std::string& address() const { return address_; }
   const std::string& metrics_address() const { return metrics_address_; }
 
+  // Processor time that the process has used so far.
+  double CpuSeconds() const;
+
   void Signal(int signal) const;
   // The exit status once it ended (128 + signal if one ended it); DEADLINE_EXCEEDED
   // if it does not end in time.
