@@ -1,6 +1,7 @@
 #include "calibration/backends/measure.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/errors.h"
 
@@ -13,11 +14,60 @@ Sample Total(const GraphSample& run) {
   return total;
 }
 
-double SumOfMedians(std::span<const TimingResult> kernels) {
-  double sum = 0;
-  for (const TimingResult& kernel : kernels) sum += kernel.latency_us;
+std::size_t CountUninterrupted(std::span<const Sample> samples) {
+  const auto interrupted = std::ranges::count(samples, Condition::kInterrupted, &Sample::condition);
+  return samples.size() - static_cast<std::size_t>(interrupted);
+}
+
+// The total as the sum of the kernels, with independent errors.
+TimingResult SumOf(std::span<const TimingResult> kernels, std::size_t runs) {
+  TimingResult sum{.samples = runs};
+  double variance = 0;
+  double squared_error = 0;
+  for (const TimingResult& kernel : kernels) {
+    sum.latency_us += kernel.latency_us;
+    variance += kernel.spread_us * kernel.spread_us;
+    squared_error += std::pow(kernel.relative_error * kernel.latency_us, 2);
+    sum.samples = std::min(sum.samples, kernel.samples);
+    sum.slowed = sum.slowed || kernel.slowed;
+  }
+  sum.spread_us = std::sqrt(variance);
+  sum.relative_error = std::sqrt(squared_error) / sum.latency_us;
+  sum.discarded = runs - sum.samples;
   return sum;
 }
+
+// Samples of the runs so far, kernel by kernel and in total.
+class GraphRuns {
+ public:
+  GraphRuns(std::size_t kernels, const GraphPolicy& policy)
+      : precision_{.relative_error = policy.relative_error, .min_samples = policy.runs}, by_kernel_(kernels) {}
+
+  void Add(const GraphSample& run) {
+    for (std::size_t i = 0; i < by_kernel_.size(); ++i) by_kernel_[i].push_back(run.kernels[i]);
+    totals_.push_back(Total(run));
+  }
+  std::size_t size() const { return totals_.size(); }
+
+  MeasuredGraph Summary(Timing timing) const {
+    MeasuredGraph result{.timing = timing};
+    for (const auto& samples : by_kernel_) result.kernels.push_back(Summarize(samples, precision_));
+    if (CountUninterrupted(totals_) >= precision_.min_samples) {
+      result.total = Summarize(totals_, precision_);
+      return result;
+    }
+    const bool known = std::ranges::all_of(
+        by_kernel_, [this](const auto& samples) { return CountUninterrupted(samples) >= precision_.min_samples; });
+    result.total = SumOf(result.kernels, size());
+    result.total.disturbed = !known || result.total.relative_error > precision_.relative_error;
+    return result;
+  }
+
+ private:
+  TimingPolicy precision_;
+  std::vector<std::vector<Sample>> by_kernel_;
+  std::vector<Sample> totals_;
+};
 
 }  // namespace
 
@@ -43,26 +93,16 @@ absl::StatusOr<MeasuredGraph> MeasureGraph(Backend& backend, std::span<const Ker
   for (std::size_t run = 0; run < policy.warm_up_runs; ++run) GPUETA_RETURN_IF_ERROR(prepared->Run().status());
 
   const double start_us = clock();
-  const TimingPolicy precision{.relative_error = policy.relative_error, .min_samples = policy.runs};
-  std::vector<std::vector<Sample>> by_kernel(kernels.size());
-  std::vector<Sample> totals;
+  GraphRuns runs(kernels.size(), policy);
   for (std::size_t next_look = policy.runs;;) {
     GPUETA_ASSIGN_OR_RETURN(const GraphSample run, prepared->Run());
-    for (std::size_t i = 0; i < kernels.size(); ++i) by_kernel[i].push_back(run.kernels[i]);
-    totals.push_back(Total(run));
-    if (totals.size() < next_look) continue;
-    if (clock() - start_us > policy.time_budget_us) break;
-    if (const TimingResult so_far = Summarize(totals, precision); !so_far.disturbed && !so_far.slowed) break;
-    next_look = NextLook(totals.size());
+    runs.Add(run);
+    if (runs.size() < next_look) continue;
+    MeasuredGraph so_far = runs.Summary(prepared->timing());
+    const bool known = !so_far.total.disturbed && !so_far.total.slowed;
+    if (known || clock() - start_us > policy.time_budget_us) return so_far;
+    next_look = NextLook(runs.size());
   }
-
-  MeasuredGraph result{.total = Summarize(totals, precision), .timing = prepared->timing()};
-  for (const auto& samples : by_kernel) result.kernels.push_back(Summarize(samples, precision));
-  const auto interrupted = std::ranges::count(totals, Condition::kInterrupted, &Sample::condition);
-  if (totals.size() - static_cast<std::size_t>(interrupted) < policy.runs) {
-    result.total.latency_us = SumOfMedians(result.kernels);
-  }
-  return result;
 }
 
 }  // namespace gpueta

@@ -34,15 +34,16 @@ struct GraphPolicy {
 
 struct MeasuredGraph {
   std::vector<TimingResult> kernels;  // each within the back-to-back runs
-  // All kernels back to back: the median of the uninterrupted runs. Where there
-  // were fewer than `runs`, the sum of the kernels' medians (on a busy machine a
-  // long run is always interrupted, a kernel in it seldom), and it is disturbed.
+  // All kernels back to back: the median of the uninterrupted runs. On a busy
+  // machine a long run is always interrupted, a kernel in it seldom: where there
+  // were fewer than `runs`, the sum of the kernels' medians (about 1 % less).
   TimingResult total;
   Timing timing = Timing::kEager;
 };
 
 // Runs the kernels back to back, in order, until the total is known to the
-// policy's error or the time is up by `clock`; at least `runs` runs.
+// policy's error, of a device that is not slowed, or the time is up by `clock`;
+// at least `runs` runs.
 // INVALID_ARGUMENT without kernels; otherwise errors as Backend::PrepareGraph.
 absl::StatusOr<MeasuredGraph> MeasureGraph(Backend& backend, std::span<const Kernel> kernels, const GraphPolicy& policy,
                                            const MicrosecondClock& clock);

@@ -135,17 +135,38 @@ TEST(MeasureGraphTest, RepeatsDisturbedRuns) {
   EXPECT_GE(measured->total.discarded, GraphPolicy().runs - 1);
 }
 
-TEST(MeasureGraphTest, SumsKernelMediansWhereNoRunIsUndisturbed) {
-  // In every run one of the three kernels is disturbed, never the same twice.
+TEST(MeasureGraphTest, SumsKernelMediansWhereEveryRunIsInterrupted) {
+  // In every run one of the three kernels is interrupted, in turn.
   std::size_t kernel = 0;
   FakeBackend backend([&kernel](Sample sample, std::size_t run) {
     return kernel++ % 3 == run % 3 ? Sample{9 * sample.latency_us, Condition::kInterrupted} : sample;
   });
-  const auto measured = MeasureGraph(backend, kModel, {.time_budget_us = 1e6}, backend.Clock());
+  const auto measured = MeasureGraph(backend, kModel, {}, backend.Clock());
   ASSERT_TRUE(measured.ok()) << measured.status();
   EXPECT_EQ(measured->total.latency_us, 4500);
+  EXPECT_FALSE(measured->total.disturbed);
+  EXPECT_GE(measured->total.samples, GraphPolicy().runs);
+  EXPECT_LT(backend.Clock()(), GraphPolicy().time_budget_us);
+}
+
+TEST(MeasureGraphTest, IsDisturbedWhenOneKernelAlwaysIs) {
+  FakeBackend backend([](Sample sample, std::size_t) {
+    return sample.latency_us == 500 ? Sample{600, Condition::kInterrupted} : sample;
+  });
+  const auto measured = MeasureGraph(backend, kModel, {.time_budget_us = 1e6}, backend.Clock());
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(measured->total.latency_us, 4600);
   EXPECT_TRUE(measured->total.disturbed);
-  for (const TimingResult& timing : measured->kernels) EXPECT_FALSE(timing.disturbed);
+}
+
+TEST(MeasureGraphTest, WaitsForASlowedDeviceAndSaysSo) {
+  FakeBackend backend([](Sample sample, std::size_t) { return Sample{2 * sample.latency_us, Condition::kSlowed}; });
+  const auto measured = MeasureGraph(backend, kModel, {.time_budget_us = 1e6}, backend.Clock());
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_EQ(measured->total.latency_us, 9000);
+  EXPECT_TRUE(measured->total.slowed);
+  EXPECT_FALSE(measured->total.disturbed);
+  EXPECT_GT(backend.Clock()(), 1e6);
 }
 
 TEST(MeasureGraphTest, StopsAtTheTimeBudget) {

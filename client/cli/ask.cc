@@ -17,9 +17,10 @@ namespace {
 
 std::string ResourceName(const std::string& model) { return model.starts_with("models/") ? model : "models/" + model; }
 
-absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& question, const Globals& globals, const Graph& graph,
-                                                       const SymbolValues& dims) {
-  GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Snapshot> snapshot, OpenSnapshot(globals, question.profile_paths));
+absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& question, const Globals& globals,
+                                                       const Graph& graph, const SymbolValues& dims) {
+  GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Snapshot> snapshot,
+                          OpenSnapshot(globals, question.profile_paths));
   std::vector<DeviceAnswer> answers;
   for (const std::string& device : question.devices) {
     std::shared_ptr<const Predictor> predictor;
@@ -41,8 +42,8 @@ absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& ques
 
 // One item of a stream for each device, so that a device that cannot answer
 // does not hide the others.
-absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const ModelQuestion& question, const Globals& globals, const std::optional<Graph>& graph,
-                                                    const SymbolValues& dims) {
+absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const ModelQuestion& question, const Globals& globals,
+                                                    const std::optional<Graph>& graph, const SymbolValues& dims) {
   GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(globals.server));
   const std::unique_ptr<PredictStream> stream = client.StreamPredict();
   for (std::size_t i = 0; i < question.devices.size(); ++i) {
@@ -91,7 +92,8 @@ absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const ModelQuestion& questio
 
 // The symbols of a registered model, with the values given for them.
 absl::StatusOr<SymbolValues> SymbolsOfRegistered(const ModelQuestion& question, const Globals& globals) {
-  if (!question.dtype.empty()) return InvalidArgument("--dtype: needs the model's file; a registered model keeps its types");
+  if (!question.dtype.empty())
+    return InvalidArgument("--dtype: needs the model's file; a registered model keeps its types");
   GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
   v1::GetModelRequest get;
   get.set_name(ResourceName(question.model));
@@ -111,7 +113,8 @@ absl::StatusOr<std::vector<DeviceAnswer>> Ask(const ModelQuestion& question, con
   GPUETA_ASSIGN_OR_RETURN(Graph graph, ReadModel(question.model));
   GPUETA_RETURN_IF_ERROR(Retype(graph, question.dtype));
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, question.dims));
-  return globals.server.empty() ? AskInProcess(question, globals, graph, dims) : AskServer(question, globals, graph, dims);
+  return globals.server.empty() ? AskInProcess(question, globals, graph, dims)
+                                : AskServer(question, globals, graph, dims);
 }
 
 }  // namespace gpueta::cli

@@ -33,7 +33,8 @@ struct ComparedKernel {
 };
 
 // The measured occurrences of each predicted part.
-std::vector<ComparedKernel> Match(const GraphEstimate& predicted, const std::vector<Kernel>& kernels, const MeasuredGraph& measured) {
+std::vector<ComparedKernel> Match(const GraphEstimate& predicted, const std::vector<Kernel>& kernels,
+                                  const MeasuredGraph& measured) {
   std::map<std::string, std::pair<double, int>> sums;  // by the kernel's description
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     auto& [sum, count] = sums[Describe(kernels[i])];
@@ -51,7 +52,9 @@ std::vector<ComparedKernel> Match(const GraphEstimate& predicted, const std::vec
   return compared;
 }
 
-nlohmann::json ToJson(const ErrorSummary& s) { return {{"n", s.n}, {"mape", s.mape}, {"median", s.median}, {"below_p90", s.below_p90}}; }
+nlohmann::json ToJson(const ErrorSummary& s) {
+  return {{"n", s.n}, {"mape", s.mape}, {"median", s.median}, {"below_p90", s.below_p90}};
+}
 
 absl::Status Compare(const CompareArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, Ask(args.question, globals));
@@ -92,16 +95,19 @@ absl::Status Compare(const CompareArgs& args, const Globals& globals) {
   terminal::TextTable table({"count", "predicted", "measured", "error", "rests on", "kernel"});
   for (std::size_t i = 0; i < std::min(kShown, compared.size()); ++i) {
     const Estimate& estimate = compared[i].part->estimate;
-    table.Add({std::to_string(compared[i].part->count), terminal::FormatUs(estimate.latency_us.p50), terminal::FormatUs(compared[i].measured_us),
-               fmt::format("{:+.1f}%", 100 * (estimate.latency_us.p50 / compared[i].measured_us - 1)), std::string(Name(estimate.provenance)),
-               Describe(compared[i].part->kernel)});
+    table.Add({std::to_string(compared[i].part->count), terminal::FormatUs(estimate.latency_us.p50),
+               terminal::FormatUs(compared[i].measured_us),
+               fmt::format("{:+.1f}%", 100 * (estimate.latency_us.p50 / compared[i].measured_us - 1)),
+               std::string(Name(estimate.provenance)), Describe(compared[i].part->kernel)});
   }
   fmt::print("{}", table.Render());
-  fmt::print("total: predicted {} (p90 {}), measured {} back to back{}: {:+.1f}%\n", terminal::FormatUs(predicted.latency_us.p50),
-             terminal::FormatUs(predicted.latency_us.p90), terminal::FormatUs(measured.total.latency_us),
-             measured.total.disturbed ? " (the machine was busy)" : "", 100 * total_error);
-  fmt::print("kernels: median error {}, mean {}, {} of {} at or below their p90\n", terminal::FormatPercent(errors.median),
-             terminal::FormatPercent(errors.mape), terminal::FormatPercent(errors.below_p90), errors.n);
+  fmt::print("total: predicted {} (p90 {}), measured {} back to back{}: {:+.1f}%\n",
+             terminal::FormatUs(predicted.latency_us.p50), terminal::FormatUs(predicted.latency_us.p90),
+             terminal::FormatUs(measured.total.latency_us), measured.total.disturbed ? " (the machine was busy)" : "",
+             100 * total_error);
+  fmt::print("kernels: median error {}, mean {}, {} of {} at or below their p90\n",
+             terminal::FormatPercent(errors.median), terminal::FormatPercent(errors.mape),
+             terminal::FormatPercent(errors.below_p90), errors.n);
   return absl::OkStatus();
 }
 
@@ -109,11 +115,13 @@ absl::Status Compare(const CompareArgs& args, const Globals& globals) {
 
 void AddCompare(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto args = std::make_shared<CompareArgs>();
-  CLI::App* compare = app.add_subcommand("compare", "Predict a model for a device of this machine, run it there, show the error");
+  CLI::App* compare =
+      app.add_subcommand("compare", "Predict a model for a device of this machine, run it there, show the error");
   compare->add_option("MODEL", args->question.model, ".onnx or graph file")->required()->check(CLI::ExistingFile);
   compare->add_option("--device", args->device, "Slug to predict for")->required();
   compare->add_option("--on", args->on, "Device to run on: cpu, cuda:N or replay:F.csv")->capture_default_str();
-  compare->add_option("--profile", args->question.profile_paths, "Profiles to use in place of a directory")->check(CLI::ExistingFile);
+  compare->add_option("--profile", args->question.profile_paths, "Profiles to use in place of a directory")
+      ->check(CLI::ExistingFile);
   AddDimOptions(*compare, args->question.dims);
   compare->callback([args, &globals, &chosen] {
     args->question.devices = {args->device};

@@ -18,22 +18,22 @@ struct DevicesArgs {
 };
 
 nlohmann::json ToJson(const DeviceSpec& spec, const std::vector<std::string>& aliases, const Predictor* predictor) {
-  nlohmann::json out = {{"slug", spec.slug},
-                        {"name", spec.name},
-                        {"aliases", aliases},
-                        {"architecture", spec.architecture},
-                        {"sm_count", spec.sm_count},
-                        {"mem_bandwidth_gb_s", spec.mem_bandwidth_gb_s},
-                        {"memory_gb", spec.memory_gb},
-                        {"fp32_tflops", spec.fp32_tflops},
+  nlohmann::json out = {{"slug", spec.slug},           {"name", spec.name},
+                        {"aliases", aliases},          {"architecture", spec.architecture},
+                        {"sm_count", spec.sm_count},   {"mem_bandwidth_gb_s", spec.mem_bandwidth_gb_s},
+                        {"memory_gb", spec.memory_gb}, {"fp32_tflops", spec.fp32_tflops},
                         {"profile", nullptr}};
   if (predictor != nullptr) {
     nlohmann::json tables = nlohmann::json::array();
     for (const Table& table : predictor->profile()->profile.tables) {
-      tables.push_back({{"table", Describe(table.key)}, {"op", Name(table.key.op)}, {"rows", table.rows}, {"expected_error", table.cv_mape}});
+      tables.push_back({{"table", Describe(table.key)},
+                        {"op", Name(table.key.op)},
+                        {"rows", table.rows},
+                        {"expected_error", table.cv_mape}});
     }
     nlohmann::json sources = nlohmann::json::array();
-    for (const ProfileSource& source : predictor->profile()->profile.sources) sources.push_back({{"name", source.name}, {"rows", source.rows}});
+    for (const ProfileSource& source : predictor->profile()->profile.sources)
+      sources.push_back({{"name", source.name}, {"rows", source.rows}});
     out["profile"] = {{"id", predictor->profile()->id},
                       {"created_unix_s", predictor->profile()->profile.created_unix_s},
                       {"sources", sources},
@@ -47,13 +47,15 @@ std::string ErrorsByOp(const Predictor& predictor) {
   std::map<Op, std::pair<double, double>> ranges;
   for (const Table& table : predictor.profile()->profile.tables) {
     const auto [it, fresh] = ranges.try_emplace(table.key.op, table.cv_mape, table.cv_mape);
-    it->second = {std::min<double>(it->second.first, table.cv_mape), std::max<double>(it->second.second, table.cv_mape)};
+    it->second = {std::min<double>(it->second.first, table.cv_mape),
+                  std::max<double>(it->second.second, table.cv_mape)};
   }
   std::string out;
   for (const auto& [op, range] : ranges) {
     if (!out.empty()) out += ", ";
-    out += range.second - range.first < 0.005 ? fmt::format("{} {:.0f}%", Name(op), range.second * 100)
-                                              : fmt::format("{} {:.0f}-{:.0f}%", Name(op), range.first * 100, range.second * 100);
+    out += range.second - range.first < 0.005
+               ? fmt::format("{} {:.0f}%", Name(op), range.second * 100)
+               : fmt::format("{} {:.0f}-{:.0f}%", Name(op), range.first * 100, range.second * 100);
   }
   return out;
 }
@@ -82,8 +84,9 @@ absl::Status Devices(const DevicesArgs& args, const Globals& globals) {
       for (const Table& t : predictor->profile()->profile.tables) rows += t.rows;
       backing = fmt::format("profile {}, {} rows", predictor->profile()->id.substr(0, 8), rows);
     }
-    table.Add({spec.slug, spec.architecture, spec.sm_count > 0 ? std::to_string(spec.sm_count) : "", fmt::format("{:.0f}", spec.mem_bandwidth_gb_s),
-               fmt::format("{:.1f}", spec.fp32_tflops), backing, predictor != nullptr ? ErrorsByOp(*predictor) : ""});
+    table.Add({spec.slug, spec.architecture, spec.sm_count > 0 ? std::to_string(spec.sm_count) : "",
+               fmt::format("{:.0f}", spec.mem_bandwidth_gb_s), fmt::format("{:.1f}", spec.fp32_tflops), backing,
+               predictor != nullptr ? ErrorsByOp(*predictor) : ""});
     return absl::OkStatus();
   };
   for (const std::string& slug : profiled) {

@@ -36,16 +36,25 @@ absl::StatusOr<std::string> ColumnOf(const std::string& column, const Measuremen
   if (column == "estimator") return std::string(estimate.estimator);
   if (column == "bound") return std::string(Name(estimate.bound));
   if (column == "phase") return std::string(Name(KeyOf(row.kernel, row.timing).phase));
-  if (const auto dim = FindDim(row.kernel.op(), column); dim.has_value()) return std::to_string(GetDim(row.kernel, *dim));
+  if (const auto dim = FindDim(row.kernel.op(), column); dim.has_value())
+    return std::to_string(GetDim(row.kernel, *dim));
   return InvalidArgument(
-      "--by: {} rows have no column \"{}\"; choose device, source, timing, op, dtype, label, kernel, table, provenance, estimator, bound, "
+      "--by: {} rows have no column \"{}\"; choose device, source, timing, op, dtype, label, kernel, table, "
+      "provenance, estimator, bound, "
       "phase or a dim",
       Name(row.kernel.op()), column);
 }
 
 nlohmann::json ToJson(const ErrorSummary& s) {
-  return {{"n", s.n},       {"mape", s.mape},           {"median", s.median},       {"ape_p90", s.ape_p90},   {"ape_p99", s.ape_p99},
-          {"bias", s.bias}, {"below_p90", s.below_p90}, {"below_p99", s.below_p99}, {"p90_width", s.p90_width}};
+  return {{"n", s.n},
+          {"mape", s.mape},
+          {"median", s.median},
+          {"ape_p90", s.ape_p90},
+          {"ape_p99", s.ape_p99},
+          {"bias", s.bias},
+          {"below_p90", s.below_p90},
+          {"below_p99", s.below_p99},
+          {"p90_width", s.p90_width}};
 }
 
 absl::Status Eval(const EvalArgs& args, const Globals& globals) {
@@ -59,7 +68,8 @@ absl::Status Eval(const EvalArgs& args, const Globals& globals) {
     if (predictor == nullptr) {
       GPUETA_ASSIGN_OR_RETURN(predictor, snapshot->Find(slug));
     }
-    const absl::StatusOr<Estimate> estimate = predictor->EstimateKernel(row.kernel, {.timing = row.timing, .estimator = args.estimator});
+    const absl::StatusOr<Estimate> estimate =
+        predictor->EstimateKernel(row.kernel, {.timing = row.timing, .estimator = args.estimator});
     if (!estimate.ok()) return Prefixed(estimate.status(), fmt::format("line {}", row.line));
     std::vector<std::string> group;
     for (const std::string& column : args.by) {
@@ -79,13 +89,15 @@ absl::Status Eval(const EvalArgs& args, const Globals& globals) {
     return absl::OkStatus();
   }
   std::vector<std::string> header = args.by;
-  for (const char* name : {"n", "mape", "median", "ape_p90", "ape_p99", "bias", "below_p90", "below_p99"}) header.emplace_back(name);
+  for (const char* name : {"n", "mape", "median", "ape_p90", "ape_p99", "bias", "below_p90", "below_p99"})
+    header.emplace_back(name);
   terminal::TextTable table(header);
   for (const auto& [group, pairs] : groups) {
     const ErrorSummary s = Summarise(pairs);
     std::vector<std::string> line = group;
     line.push_back(std::to_string(s.n));
-    for (double v : {s.mape, s.median, s.ape_p90, s.ape_p99, s.bias, s.below_p90, s.below_p99}) line.push_back(terminal::FormatPercent(v));
+    for (double v : {s.mape, s.median, s.ape_p90, s.ape_p99, s.bias, s.below_p90, s.below_p99})
+      line.push_back(terminal::FormatPercent(v));
     table.Add(std::move(line));
   }
   fmt::print("{}", table.Render());
@@ -97,11 +109,13 @@ absl::Status Eval(const EvalArgs& args, const Globals& globals) {
 void AddEval(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto args = std::make_shared<EvalArgs>();
   CLI::App* eval = app.add_subcommand("eval", "Compare predictions with measurements");
-  eval->add_option("--profile", args->profile_paths, "Profiles to judge (default: those of --profiles)")->check(CLI::ExistingFile);
+  eval->add_option("--profile", args->profile_paths, "Profiles to judge (default: those of --profiles)")
+      ->check(CLI::ExistingFile);
   eval->add_option("--measurements", args->measurements, "Measurement CSVs")->required()->check(CLI::ExistingFile);
   eval->add_option("--by", args->by, "Columns to group by, e.g. device,table")->delimiter(',');
   eval->add_option("--device", args->device, "Predict for this device whatever the rows say");
-  eval->add_option("--estimator", args->estimator, "A form by name: family, kernel-aware, roofline (default: the best one)");
+  eval->add_option("--estimator", args->estimator,
+                   "A form by name: family, kernel-aware, roofline (default: the best one)");
   eval->callback([args, &globals, &chosen] { chosen = [args, &globals] { return Eval(*args, globals); }; });
 }
 

@@ -52,7 +52,8 @@ absl::StatusOr<Profile> FitPool(const FitArgs& args, std::vector<Measurement> ro
   std::set<std::string> excluded;
   for (const std::string& slug : args.exclude) excluded.insert(catalogue.CanonicalSlug(slug));
   std::erase_if(rows, [&](const Measurement& row) { return excluded.contains(catalogue.CanonicalSlug(row.device)); });
-  return FitTransferProfile(rows, [&](const std::string& slug) { return catalogue.Get(slug); }, options);
+  return FitTransferProfile(
+      rows, [&](const std::string& slug) { return catalogue.Get(slug); }, options);
 }
 
 // SOURCE_DATE_EPOCH (reproducible-builds.org) makes the file the same each time.
@@ -83,7 +84,8 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
   }
   terminal::TextTable table({"table", "rows", "held-out error", "kernel configurations"});
   for (const Table& t : profile->tables) {
-    table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape), std::to_string(t.kernel_configs.size())});
+    table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape),
+               std::to_string(t.kernel_configs.size())});
   }
   fmt::print("{}profile {} of {} written to {}\n", table.Render(), id, profile->device, args.out);
   return absl::OkStatus();
@@ -96,9 +98,12 @@ void AddFit(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* fit = app.add_subcommand("fit", "Fit a profile to measurements of one device");
   auto* device = fit->add_option("--device", args->device, "Slug of the measured device");
   fit->add_option("--measurements", args->measurements, "Measurement CSVs")->required()->check(CLI::ExistingFile);
-  fit->add_option("--spec", args->spec, "CSV with the device's own spec row, for devices outside the catalogue")->check(CLI::ExistingFile);
+  fit->add_option("--spec", args->spec, "CSV with the device's own spec row, for devices outside the catalogue")
+      ->check(CLI::ExistingFile);
   auto* pool = fit->add_flag("--pool", args->pool, "Pool all devices of the files into a transfer profile");
-  fit->add_option("--exclude", args->exclude, "With --pool: devices to leave out, e.g. for an honest test")->delimiter(',')->needs(pool);
+  fit->add_option("--exclude", args->exclude, "With --pool: devices to leave out, e.g. for an honest test")
+      ->delimiter(',')
+      ->needs(pool);
   fit->add_option("--out", args->out, "Profile file to write")->required();
   device->excludes(pool);
   fit->callback([args, &globals, &chosen] {

@@ -8,7 +8,8 @@
 
 namespace gpueta::cli {
 
-absl::StatusOr<std::vector<Measurement>> ReadMeasurementFiles(const std::vector<std::string>& paths, const ReadOptions& options) {
+absl::StatusOr<std::vector<Measurement>> ReadMeasurementFiles(const std::vector<std::string>& paths,
+                                                              const ReadOptions& options) {
   std::vector<Measurement> all;
   for (const std::string& path : paths) {
     GPUETA_ASSIGN_OR_RETURN(std::vector<Measurement> rows, ReadMeasurementFile(path, options));
@@ -22,7 +23,8 @@ absl::Status CheckDevice(const std::vector<Measurement>& rows, const std::string
   const std::string wanted = catalogue.CanonicalSlug(slug);
   for (const Measurement& row : rows) {
     if (row.device == slug || catalogue.CanonicalSlug(row.device) == wanted) continue;
-    return InvalidArgument("{}:{}:device: is {}, but --device is {}; keep only its rows", path, row.line, row.device, slug);
+    return InvalidArgument("{}:{}:device: is {}, but --device is {}; keep only its rows", path, row.line, row.device,
+                           slug);
   }
   return absl::OkStatus();
 }
@@ -48,7 +50,8 @@ std::string ProfileDirectory(const Globals& globals) {
   return GPUETA_SOURCE_PROFILES;
 }
 
-absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& globals, const std::vector<std::string>& profile_paths) {
+absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& globals,
+                                                             const std::vector<std::string>& profile_paths) {
   std::vector<ActiveProfile> active;
   if (profile_paths.empty()) {
     GPUETA_ASSIGN_OR_RETURN(std::vector<LoadedProfile> profiles, LoadProfileDirectory(ProfileDirectory(globals)));
@@ -62,7 +65,8 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& glob
 }
 
 absl::StatusOr<Client> ConnectToServer(const Globals& globals) {
-  if (globals.server.empty()) return InvalidArgument("this needs a server: give --server HOST:PORT or set GPUETA_SERVER");
+  if (globals.server.empty())
+    return InvalidArgument("this needs a server: give --server HOST:PORT or set GPUETA_SERVER");
   return Client::Connect(globals.server);
 }
 

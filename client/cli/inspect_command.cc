@@ -54,8 +54,8 @@ absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
   }
   fmt::print("{}\n", graph.display_name);
   for (const std::string& input : graph.inputs) fmt::print("  input       {}\n", input);
-  fmt::print("  parameters  {:L}\n  MACs        {:L}\n  traffic     {:.4g} MB at least\n", graph.parameters, counts.macs,
-             static_cast<double>(counts.bytes) / 1e6);
+  fmt::print("  parameters  {:L}\n  MACs        {:L}\n  traffic     {:.4g} MB at least\n", graph.parameters,
+             counts.macs, static_cast<double>(counts.bytes) / 1e6);
   if (!symbols.empty()) fmt::print("  symbols     {}\n", fmt::join(symbols, ", "));
   terminal::TextTable kernels({"kernels", "count"});
   for (const auto& [op, count] : counts.kernels) kernels.Add({op, std::to_string(count)});

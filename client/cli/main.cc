@@ -16,12 +16,14 @@ int main(int argc, char** argv) {
   Globals globals;
   app.add_flag("--json", globals.json, "One JSON document on stdout and nothing else");
   app.add_option("--server", globals.server, "Ask a running server, e.g. 127.0.0.1:7410")->envname("GPUETA_SERVER");
-  app.add_option("--profiles", globals.profiles, "Directory of profiles to work with in process (default: the installed ones)")
+  app.add_option("--profiles", globals.profiles,
+                 "Directory of profiles to work with in process (default: the installed ones)")
       ->envname("GPUETA_PROFILES");
   app.add_option("--seed", globals.seed, "Seed wherever anything is random")->capture_default_str();
 
   Chosen chosen;
-  for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddCompare, AddFit, AddEval, AddProfile, AddModel, AddHealth}) {
+  for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddCompare, AddFit, AddEval,
+                         AddProfile, AddModel, AddHealth}) {
     add(app, globals, chosen);
   }
   try {

@@ -32,7 +32,8 @@ absl::StatusOr<std::string> ToCsv(const std::vector<Measurement>& measurements) 
 }
 
 absl::Status MeasureKernels(const MeasureArgs& args, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows, ReadMeasurementFile(args.kernels, {.ignore_latency = true}));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows,
+                          ReadMeasurementFile(args.kernels, {.ignore_latency = true}));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
   std::vector<Measurement> measured;
   std::size_t disturbed = 0;
@@ -83,7 +84,10 @@ absl::Status MeasureModel(const MeasureArgs& args, const Globals& globals) {
     row.kernel = kernels[i];
     row.latency_us = measured.kernels[i].latency_us;
     rows.push_back(row);
-    json.push_back({{"name", kernels[i].name}, {"op", Name(kernels[i].op())}, {"work", Describe(kernels[i])}, {"latency_us", row.latency_us}});
+    json.push_back({{"name", kernels[i].name},
+                    {"op", Name(kernels[i].op())},
+                    {"work", Describe(kernels[i])},
+                    {"latency_us", row.latency_us}});
   }
   if (!args.out.empty()) GPUETA_RETURN_IF_ERROR(WriteByOp(args.out, rows));
   if (globals.json) {
@@ -96,8 +100,9 @@ absl::Status MeasureModel(const MeasureArgs& args, const Globals& globals) {
                            .dump(2));
     return absl::OkStatus();
   }
-  fmt::print("{} on {}: {} for {} kernels back to back (± {}{})\n", args.model, backend->slug(), terminal::FormatUs(measured.total.latency_us),
-             kernels.size(), terminal::FormatUs(measured.total.spread_us), measured.total.disturbed ? ", disturbed" : "");
+  fmt::print("{} on {}: {} for {} kernels back to back (± {}{})\n", args.model, backend->slug(),
+             terminal::FormatUs(measured.total.latency_us), kernels.size(),
+             terminal::FormatUs(measured.total.spread_us), measured.total.disturbed ? ", disturbed" : "");
   return absl::OkStatus();
 }
 
@@ -107,7 +112,8 @@ void AddMeasure(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto args = std::make_shared<MeasureArgs>();
   CLI::App* measure = app.add_subcommand("measure", "Run a model's kernels, or those of a CSV, on a real device");
   auto* model = measure->add_option("MODEL", args->model, ".onnx or graph file")->check(CLI::ExistingFile);
-  auto* kernels = measure->add_option("--kernels", args->kernels, "CSV of kernels; a latency column is not read")->check(CLI::ExistingFile);
+  auto* kernels = measure->add_option("--kernels", args->kernels, "CSV of kernels; a latency column is not read")
+                      ->check(CLI::ExistingFile);
   measure->add_option("--device", args->device, "cpu, cuda:N or replay:F.csv")->capture_default_str();
   auto* out = measure->add_option("--out", args->out, "CSV to write; of a model with several ops PREFIX.OP.csv");
   AddDimOptions(*measure, args->dims);
@@ -115,7 +121,9 @@ void AddMeasure(CLI::App& app, const Globals& globals, Chosen& chosen) {
   kernels->needs(out);
   measure->callback([args, model, kernels, &globals, &chosen] {
     if (model->count() + kernels->count() == 0) throw CLI::RequiredError("MODEL or --kernels");
-    chosen = [args, &globals] { return args->model.empty() ? MeasureKernels(*args, globals) : MeasureModel(*args, globals); };
+    chosen = [args, &globals] {
+      return args->model.empty() ? MeasureKernels(*args, globals) : MeasureModel(*args, globals);
+    };
   });
 }
 

@@ -16,9 +16,14 @@ namespace gpueta::cli {
 namespace {
 
 nlohmann::json ToJson(const v1::Model& model) {
-  nlohmann::json out = {{"name", model.name()},         {"display_name", model.display_name()}, {"nodes", model.node_count()},
-                        {"parameters", model.parameters()}, {"warnings", nlohmann::json::array()}, {"aliases", nlohmann::json::array()},
-                        {"symbols", nlohmann::json::array()}, {"counts", nlohmann::json::object()}};
+  nlohmann::json out = {{"name", model.name()},
+                        {"display_name", model.display_name()},
+                        {"nodes", model.node_count()},
+                        {"parameters", model.parameters()},
+                        {"warnings", nlohmann::json::array()},
+                        {"aliases", nlohmann::json::array()},
+                        {"symbols", nlohmann::json::array()},
+                        {"counts", nlohmann::json::object()}};
   for (const std::string& warning : model.warnings()) out["warnings"].push_back(warning);
   for (const std::string& alias : model.aliases()) out["aliases"].push_back(alias);
   for (const auto& symbol : model.symbols()) out["symbols"].push_back(symbol.name());
@@ -36,7 +41,8 @@ absl::Status Register(const std::string& path, const std::string& alias, const G
   if (globals.json) {
     fmt::print("{}\n", ToJson(model).dump(2));
   } else {
-    fmt::print("registered {}{}: {} nodes, {:L} parameters\n", model.name(), alias.empty() ? "" : " as " + alias, model.node_count(), model.parameters());
+    fmt::print("registered {}{}: {} nodes, {:L} parameters\n", model.name(), alias.empty() ? "" : " as " + alias,
+               model.node_count(), model.parameters());
   }
   return absl::OkStatus();
 }
@@ -52,8 +58,9 @@ absl::Status List(const Globals& globals) {
       json.push_back(ToJson(model));
       std::vector<std::string> symbols;
       for (const auto& symbol : model.symbols()) symbols.push_back(symbol.name());
-      table.Add({model.name(), fmt::format("{}", fmt::join(model.aliases(), ", ")), model.display_name(), std::to_string(model.node_count()),
-                 std::to_string(model.parameters()), fmt::format("{}", fmt::join(symbols, ", "))});
+      table.Add({model.name(), fmt::format("{}", fmt::join(model.aliases(), ", ")), model.display_name(),
+                 std::to_string(model.node_count()), std::to_string(model.parameters()),
+                 fmt::format("{}", fmt::join(symbols, ", "))});
     }
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
@@ -74,8 +81,11 @@ void AddModel(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* add = model->add_subcommand("register", "Register a model, to ask for it by name");
   add->add_option("MODEL", args->path, ".onnx or graph file")->required()->check(CLI::ExistingFile);
   add->add_option("--alias", args->alias, "A name to ask for it by");
-  add->callback([args, &globals, &chosen] { chosen = [args, &globals] { return Register(args->path, args->alias, globals); }; });
-  model->add_subcommand("list", "List registered models")->callback([&globals, &chosen] { chosen = [&globals] { return List(globals); }; });
+  add->callback(
+      [args, &globals, &chosen] { chosen = [args, &globals] { return Register(args->path, args->alias, globals); }; });
+  model->add_subcommand("list", "List registered models")->callback([&globals, &chosen] {
+    chosen = [&globals] { return List(globals); };
+  });
 }
 
 }  // namespace gpueta::cli

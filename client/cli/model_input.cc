@@ -19,7 +19,8 @@ absl::StatusOr<std::pair<std::string, std::int64_t>> ParseDim(const std::string&
   const char* end = text.data() + text.size();
   if (equals == std::string::npos || equals == 0) return InvalidArgument("--dim {}: must be NAME=N", text);
   const auto parsed = std::from_chars(text.data() + equals + 1, end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || value < 1) return InvalidArgument("--dim {}: the value must be an integer from 1 up", text);
+  if (parsed.ec != std::errc() || parsed.ptr != end || value < 1)
+    return InvalidArgument("--dim {}: the value must be an integer from 1 up", text);
   return std::pair(text.substr(0, equals), value);
 }
 
@@ -30,7 +31,8 @@ std::vector<std::string> NamesOf(const Graph& graph) {
 }
 
 bool IsFloat(DType dtype) {
-  return dtype == DType::kFp64 || dtype == DType::kFp32 || dtype == DType::kTf32 || dtype == DType::kFp16 || dtype == DType::kBf16;
+  return dtype == DType::kFp64 || dtype == DType::kFp32 || dtype == DType::kTf32 || dtype == DType::kFp16 ||
+         dtype == DType::kBf16;
 }
 
 }  // namespace
@@ -59,7 +61,8 @@ absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args) 
   if (has("batch")) values["batch"] = 1;
   if (args.batch.has_value()) {
     if (!has("batch") && *args.batch != 1) {
-      return InvalidArgument("--batch: the model has no symbol batch (it has: {}); its batch is fixed", fmt::join(names, ", "));
+      return InvalidArgument("--batch: the model has no symbol batch (it has: {}); its batch is fixed",
+                             fmt::join(names, ", "));
     }
     if (has("batch")) values["batch"] = *args.batch;
   }
@@ -70,11 +73,14 @@ absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args) 
       values[name] = *args.seq;
       bound = true;
     }
-    if (!bound) return InvalidArgument("--seq: the model has no symbol that begins with seq (it has: {})", fmt::join(names, ", "));
+    if (!bound)
+      return InvalidArgument("--seq: the model has no symbol that begins with seq (it has: {})",
+                             fmt::join(names, ", "));
   }
   for (const std::string& dim : args.dims) {
     GPUETA_ASSIGN_OR_RETURN(const auto binding, ParseDim(dim));
-    if (!has(binding.first)) return InvalidArgument("--dim {}: the model has no such symbol (it has: {})", dim, fmt::join(names, ", "));
+    if (!has(binding.first))
+      return InvalidArgument("--dim {}: the model has no such symbol (it has: {})", dim, fmt::join(names, ", "));
     values[binding.first] = binding.second;
   }
   return values;
@@ -92,7 +98,8 @@ absl::StatusOr<std::vector<Kernel>> KernelsThatRun(const Graph& graph, const Sym
 absl::Status Retype(Graph& graph, const std::string& dtype) {
   if (dtype.empty()) return absl::OkStatus();
   const auto parsed = ParseDType(dtype);
-  if (!parsed.has_value()) return InvalidArgument("--dtype: \"{}\" is not one of fp64, fp32, tf32, fp16, bf16, fp8, int8, int4", dtype);
+  if (!parsed.has_value())
+    return InvalidArgument("--dtype: \"{}\" is not one of fp64, fp32, tf32, fp16, bf16, fp8, int8, int4", dtype);
   for (GraphNode& node : graph.nodes) {
     if (IsFloat(node.kernel.dtype)) node.kernel.dtype = *parsed;
   }

@@ -24,16 +24,26 @@ struct PlanArgs {
   std::size_t budget = 0;
   std::string candidates;
   std::vector<std::string> measured;
+  std::string spec;
   std::string out;
 };
 
-absl::StatusOr<std::string> ChooseFromFile(const PlanArgs& args, Op op, const std::vector<Measurement>& measured, std::uint64_t seed,
-                                           std::size_t& count) {
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows, ReadMeasurementFile(args.candidates, {.ignore_latency = true}));
+absl::StatusOr<std::vector<std::size_t>> Choose(const PlanArgs& args, const std::vector<Measurement>& candidates,
+                                                const std::vector<Measurement>& measured, std::uint64_t seed) {
+  if (measured.empty()) return ChooseSpaceFilling(candidates, measured, args.budget, seed);
+  GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, ReadSpec(args.device, args.spec));
+  return ChooseActive(candidates, measured, spec, args.budget, seed);
+}
+
+absl::StatusOr<std::string> ChooseFromFile(const PlanArgs& args, Op op, const std::vector<Measurement>& measured,
+                                           std::uint64_t seed, std::size_t& count) {
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows,
+                          ReadMeasurementFile(args.candidates, {.ignore_latency = true}));
   for (const Measurement& row : rows) {
-    if (row.kernel.op() != op) return InvalidArgument("{}: holds {} rows, but --op is {}", args.candidates, Name(row.kernel.op()), args.op);
+    if (row.kernel.op() != op)
+      return InvalidArgument("{}: holds {} rows, but --op is {}", args.candidates, Name(row.kernel.op()), args.op);
   }
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<std::size_t> chosen, ChooseSpaceFilling(rows, measured, args.budget, seed));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<std::size_t> chosen, Choose(args, rows, measured, seed));
   std::vector<std::int64_t> lines;
   for (std::size_t i : chosen) lines.push_back(rows[i].line);
   count = lines.size();
@@ -43,16 +53,17 @@ absl::StatusOr<std::string> ChooseFromFile(const PlanArgs& args, Op op, const st
   return out.str();
 }
 
-absl::StatusOr<std::string> Generate(const PlanArgs& args, Op op, const std::vector<Measurement>& measured, std::uint64_t seed,
-                                     std::size_t& count) {
+absl::StatusOr<std::string> Generate(const PlanArgs& args, Op op, const std::vector<Measurement>& measured,
+                                     std::uint64_t seed, std::size_t& count) {
   const auto dtype = ParseDType(args.dtype);
   if (!dtype.has_value()) return InvalidArgument("--dtype: \"{}\" is not a known dtype", args.dtype);
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, GenerateShapes(op, *dtype, args.budget * kGeneratedPerChosen, seed));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels,
+                          GenerateShapes(op, *dtype, args.budget * kGeneratedPerChosen, seed));
   std::vector<Measurement> rows;
   for (const Kernel& kernel : kernels) {
     rows.push_back({.device = args.device, .source = "generated", .timing = Timing::kKernel, .kernel = kernel});
   }
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<std::size_t> chosen, ChooseSpaceFilling(rows, measured, args.budget, seed));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<std::size_t> chosen, Choose(args, rows, measured, seed));
   std::vector<Measurement> picked;
   for (std::size_t i : chosen) picked.push_back(rows[i]);
   count = picked.size();
@@ -63,7 +74,9 @@ absl::StatusOr<std::string> Generate(const PlanArgs& args, Op op, const std::vec
 
 absl::Status Plan(const PlanArgs& args, const Globals& globals) {
   const auto op = ParseOp(args.op);
-  if (!op.has_value()) return InvalidArgument("--op: \"{}\" is not one of gemm, conv2d, attention, moe, vector, collective, custom", args.op);
+  if (!op.has_value())
+    return InvalidArgument("--op: \"{}\" is not one of gemm, conv2d, attention, moe, vector, collective, custom",
+                           args.op);
   std::vector<Measurement> measured;
   for (const std::string& path : args.measured) {
     GPUETA_ASSIGN_OR_RETURN(std::vector<Measurement> rows, ReadMeasurementFile(path));
@@ -90,10 +103,13 @@ void AddPlan(CLI::App& app, const Globals& globals, Chosen& chosen) {
   plan->add_option("--op", args->op, "gemm, conv2d, attention, moe, vector, collective or custom")->required();
   plan->add_option("--device", args->device, "Slug of the device")->required();
   plan->add_option("--budget", args->budget, "How many rows to choose")->required()->check(CLI::PositiveNumber);
-  plan->add_option("--candidates", args->candidates, "CSV to choose from; a latency column is ignored (default: generated shapes)")
+  plan->add_option("--candidates", args->candidates,
+                   "CSV to choose from; a latency column is ignored (default: generated shapes)")
       ->check(CLI::ExistingFile);
   plan->add_option("--dtype", args->dtype, "Of generated shapes")->capture_default_str();
   plan->add_option("--measured", args->measured, "What was measured so far")->check(CLI::ExistingFile);
+  plan->add_option("--spec", args->spec, "CSV with a spec row, for a device outside the catalogue")
+      ->check(CLI::ExistingFile);
   plan->add_option("--out", args->out, "CSV to write: the candidates' lines verbatim")->required();
   plan->callback([args, &globals, &chosen] { chosen = [args, &globals] { return Plan(*args, globals); }; });
 }

@@ -14,16 +14,25 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   };
   auto args = std::make_shared<Args>();
   CLI::App* predict = app.add_subcommand("predict", "Predict the latency of a model, or of kernels in a CSV");
-  auto* model = predict->add_option("MODEL", args->model.model, ".onnx or graph file, or a registered model's name with --server");
-  auto* kernels = predict->add_option("--kernels", args->kernels.kernels, "CSV of kernels; a latency column is not read")->check(CLI::ExistingFile);
-  predict->add_option("--profile", args->kernels.profile_paths, "Profiles to use in place of a directory")->check(CLI::ExistingFile);
-  predict->add_option("--device", args->kernels.devices, "Devices to predict for (with --kernels by default each row's own)")->delimiter(',');
-  predict->add_option("--estimator", args->kernels.estimator, "A form by name: family, kernel-aware, roofline (default: the best one)");
+  auto* model = predict->add_option("MODEL", args->model.model,
+                                    ".onnx or graph file, or a registered model's name with --server");
+  auto* kernels =
+      predict->add_option("--kernels", args->kernels.kernels, "CSV of kernels; a latency column is not read")
+          ->check(CLI::ExistingFile);
+  predict->add_option("--profile", args->kernels.profile_paths, "Profiles to use in place of a directory")
+      ->check(CLI::ExistingFile);
+  predict
+      ->add_option("--device", args->kernels.devices,
+                   "Devices to predict for (with --kernels by default each row's own)")
+      ->delimiter(',');
+  predict->add_option("--estimator", args->kernels.estimator,
+                      "A form by name: family, kernel-aware, roofline (default: the best one)");
   auto* out = predict->add_option("--out", args->kernels.out, "With --kernels: CSV to write");
   AddDimOptions(*predict, args->model.dims);
   predict->add_option("--dtype", args->model.dtype, "Run the model's floating-point kernels in this type");
   predict->add_option("--mode", args->model.mode, "eager or graph")->capture_default_str();
-  predict->add_option("--spec", args->model.spec, "CSV with a spec row, for a device outside the catalogue")->check(CLI::ExistingFile);
+  predict->add_option("--spec", args->model.spec, "CSV with a spec row, for a device outside the catalogue")
+      ->check(CLI::ExistingFile);
   predict->add_flag("--explain", args->model.explain, "Every kernel of every device");
   predict->add_flag("--csv", args->model.csv, "One line a kernel");
   kernels->excludes(model);

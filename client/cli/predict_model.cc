@@ -59,8 +59,8 @@ void PrintTotals(const std::vector<DeviceAnswer>& answers) {
   for (const DeviceAnswer& answer : answers) {
     const Quantiles& q = answer.estimate.latency_us;
     table.Add({answer.device, terminal::FormatUs(q.p50), terminal::FormatUs(q.p90), terminal::FormatUs(q.p99),
-               fmt::format("{:.3g} MB", static_cast<double>(answer.estimate.memory_bytes) / 1e6), ProvenanceText(answer.estimate),
-               answer.profile_id.empty() ? "none" : answer.profile_id.substr(0, 8)});
+               fmt::format("{:.3g} MB", static_cast<double>(answer.estimate.memory_bytes) / 1e6),
+               ProvenanceText(answer.estimate), answer.profile_id.empty() ? "none" : answer.profile_id.substr(0, 8)});
   }
   fmt::print("{}", table.Render());
 }
@@ -73,16 +73,20 @@ void PrintParts(const DeviceAnswer& answer, bool all) {
     parts.push_back(&part);
     sum += static_cast<double>(part.count) * part.estimate.latency_us.p50;
   }
-  const auto weight = [](const GraphPart* part) { return static_cast<double>(part->count) * part->estimate.latency_us.p50; };
-  std::stable_sort(parts.begin(), parts.end(), [&](const GraphPart* a, const GraphPart* b) { return weight(a) > weight(b); });
+  const auto weight = [](const GraphPart* part) {
+    return static_cast<double>(part->count) * part->estimate.latency_us.p50;
+  };
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](const GraphPart* a, const GraphPart* b) { return weight(a) > weight(b); });
   terminal::TextTable table({"share", "", "count", "p50 each", "p90 each", "bound", "rests on", "form", "kernel"});
   const std::size_t shown = all ? parts.size() : std::min(parts.size(), kShownParts);
   for (std::size_t i = 0; i < shown; ++i) {
     const GraphPart& part = *parts[i];
     const double share = weight(&part) / sum;
     table.Add({terminal::FormatPercent(share), std::string(static_cast<std::size_t>(share * kShareBarWidth + 0.5), '#'),
-               std::to_string(part.count), terminal::FormatUs(part.estimate.latency_us.p50), terminal::FormatUs(part.estimate.latency_us.p90),
-               std::string(Name(part.estimate.bound)), std::string(Name(part.estimate.provenance)), std::string(part.estimate.estimator),
+               std::to_string(part.count), terminal::FormatUs(part.estimate.latency_us.p50),
+               terminal::FormatUs(part.estimate.latency_us.p90), std::string(Name(part.estimate.bound)),
+               std::string(Name(part.estimate.provenance)), std::string(part.estimate.estimator),
                Describe(part.kernel)});
   }
   fmt::print("\n{}\n{}", answer.device, table.Render());
@@ -94,9 +98,9 @@ void PrintCsv(const std::vector<DeviceAnswer>& answers) {
   for (const DeviceAnswer& answer : answers) {
     for (const GraphPart& part : answer.estimate.parts) {
       const Quantiles& q = part.estimate.latency_us;
-      fmt::print("{},\"{}\",{},{},{},{:.6g},{:.6g},{:.6g},{},{},{}\n", answer.device, part.kernel.name, Name(part.kernel.op()),
-                 Describe(part.kernel), part.count, q.p50, q.p90, q.p99, Name(part.estimate.bound), Name(part.estimate.provenance),
-                 part.estimate.estimator);
+      fmt::print("{},\"{}\",{},{},{},{:.6g},{:.6g},{:.6g},{},{},{}\n", answer.device, part.kernel.name,
+                 Name(part.kernel.op()), Describe(part.kernel), part.count, q.p50, q.p90, q.p99,
+                 Name(part.estimate.bound), Name(part.estimate.provenance), part.estimate.estimator);
     }
   }
 }

@@ -34,7 +34,8 @@ nlohmann::json ToJson(const LoadedProfile& loaded) {
                       {"floor_us", table.floor_us}});
   }
   nlohmann::json sources = nlohmann::json::array();
-  for (const ProfileSource& source : loaded.profile.sources) sources.push_back({{"name", source.name}, {"rows", source.rows}});
+  for (const ProfileSource& source : loaded.profile.sources)
+    sources.push_back({{"name", source.name}, {"rows", source.rows}});
   return {{"id", loaded.id},
           {"device", loaded.profile.device},
           {"size_bytes", loaded.size_bytes},
@@ -52,13 +53,15 @@ absl::Status Show(const std::string& path, const Globals& globals) {
     return absl::OkStatus();
   }
   const Profile& profile = loaded.profile;
-  fmt::print("profile {} of {}, {} bytes, fitted {}\n", loaded.id, profile.device, loaded.size_bytes, FormatTime(profile.created_unix_s));
+  fmt::print("profile {} of {}, {} bytes, fitted {}\n", loaded.id, profile.device, loaded.size_bytes,
+             FormatTime(profile.created_unix_s));
   for (const auto& [key, value] : profile.labels) fmt::print("  {} = {}\n", key, value);
   for (const ProfileSource& source : profile.sources) fmt::print("  from {}: {} rows\n", source.name, source.rows);
   terminal::TextTable table({"table", "rows", "labels", "expected error", "p90/p50", "floor"});
   for (const Table& t : profile.tables) {
-    table.Add({Describe(t.key), std::to_string(t.rows), std::to_string(t.variants.size() - 1), terminal::FormatPercent(t.cv_mape),
-               fmt::format("{:.2f}", std::exp(t.interval.p90_ln)), terminal::FormatUs(t.floor_us)});
+    table.Add({Describe(t.key), std::to_string(t.rows), std::to_string(t.variants.size() - 1),
+               terminal::FormatPercent(t.cv_mape), fmt::format("{:.2f}", std::exp(t.interval.p90_ln)),
+               terminal::FormatUs(t.floor_us)});
   }
   fmt::print("{}", table.Render());
   return absl::OkStatus();
@@ -87,13 +90,15 @@ absl::Status Diff(const std::string& before_path, const std::string& after_path,
   for (const auto& [name, pair] : tables) {
     const auto [a, b] = pair;
     const auto same_theta = [](const Variant& x, const Variant& y) { return x.label == y.label && x.theta == y.theta; };
-    const bool same = a != nullptr && b != nullptr &&
-                      std::equal(a->variants.begin(), a->variants.end(), b->variants.begin(), b->variants.end(), same_theta) &&
-                      a->residual == b->residual;
+    const bool same =
+        a != nullptr && b != nullptr &&
+        std::equal(a->variants.begin(), a->variants.end(), b->variants.begin(), b->variants.end(), same_theta) &&
+        a->residual == b->residual;
     const char* change = a == nullptr ? "added" : b == nullptr ? "removed" : same ? "same" : "changed";
     json.push_back({{"table", name}, {"change", change}});
     table.Add({name, a != nullptr ? std::to_string(a->rows) : "", b != nullptr ? std::to_string(b->rows) : "",
-               a != nullptr ? terminal::FormatPercent(a->cv_mape) : "", b != nullptr ? terminal::FormatPercent(b->cv_mape) : "", change});
+               a != nullptr ? terminal::FormatPercent(a->cv_mape) : "",
+               b != nullptr ? terminal::FormatPercent(b->cv_mape) : "", change});
   }
   fmt::print("{}", globals.json ? json.dump(2) + "\n" : table.Render());
   return absl::OkStatus();
@@ -105,17 +110,25 @@ nlohmann::json ToJson(const v1::ProfileInfo& info) {
     const auto decoded = wire::Decode(key);
     tables.push_back(decoded.ok() ? Describe(*decoded) : key.op());
   }
-  return {{"name", info.name()},       {"id", info.id()},           {"device", info.device()},
-          {"node", info.node()},       {"active", info.active()},   {"version", info.version()},
-          {"rows", info.rows()},       {"etag", info.etag()},       {"created_unix_s", info.created_unix_s()},
-          {"tables", tables},          {"size_bytes", info.size_bytes()}};
+  return {{"name", info.name()},
+          {"id", info.id()},
+          {"device", info.device()},
+          {"node", info.node()},
+          {"active", info.active()},
+          {"version", info.version()},
+          {"rows", info.rows()},
+          {"etag", info.etag()},
+          {"created_unix_s", info.created_unix_s()},
+          {"tables", tables},
+          {"size_bytes", info.size_bytes()}};
 }
 
 void Print(const v1::ProfileInfo& info, std::string_view what, const Globals& globals) {
   if (globals.json) {
     fmt::print("{}\n", ToJson(info).dump(2));
   } else {
-    fmt::print("{} {}{}\n", what, info.name(), info.active() ? fmt::format(" (active, version {})", info.version()) : "");
+    fmt::print("{} {}{}\n", what, info.name(),
+               info.active() ? fmt::format(" (active, version {})", info.version()) : "");
   }
 }
 
@@ -199,25 +212,39 @@ void AddProfile(CLI::App& app, const Globals& globals, Chosen& chosen) {
     return command;
   };
   add("show", "What a profile file holds", [args, &globals] { return Show(args->paths[0], globals); })
-      ->add_option("FILE", args->paths)->required()->expected(1)->check(CLI::ExistingFile);
+      ->add_option("FILE", args->paths)
+      ->required()
+      ->expected(1)
+      ->check(CLI::ExistingFile);
   add("verify", "Check profile files", [args, &globals] { return Verify(args->paths, globals); })
-      ->add_option("FILE", args->paths)->required()->check(CLI::ExistingFile);
+      ->add_option("FILE", args->paths)
+      ->required()
+      ->check(CLI::ExistingFile);
   add("diff", "Compare two profile files", [args, &globals] { return Diff(args->paths[0], args->paths[1], globals); })
-      ->add_option("FILE", args->paths)->required()->expected(2)->check(CLI::ExistingFile);
-  add("list", "Profiles on the server", [args, &globals] { return List(args->name, globals); })
-      ->add_option("DEVICE", args->name, "Only of this device");
-  CLI::App* get = add("get", "Look at or fetch a profile of the server", [args, &globals] { return Get(args->name, args->out, globals); });
+      ->add_option("FILE", args->paths)
+      ->required()
+      ->expected(2)
+      ->check(CLI::ExistingFile);
+  add("list", "Profiles on the server", [args, &globals] {
+    return List(args->name, globals);
+  })->add_option("DEVICE", args->name, "Only of this device");
+  CLI::App* get = add("get", "Look at or fetch a profile of the server",
+                      [args, &globals] { return Get(args->name, args->out, globals); });
   get->add_option("NAME", args->name, "devices/SLUG/profiles/ID, or devices/SLUG/profiles/active")->required();
   get->add_option("--out", args->out, "Write the profile file");
-  CLI::App* publish = add("publish", "Publish a profile file",
-                          [args, &globals] { return Publish(args->paths[0], args->node, !args->no_activate, globals); });
+  CLI::App* publish = add("publish", "Publish a profile file", [args, &globals] {
+    return Publish(args->paths[0], args->node, !args->no_activate, globals);
+  });
   publish->add_option("FILE", args->paths)->required()->expected(1)->check(CLI::ExistingFile);
   publish->add_option("--node", args->node, "As the profile of this node");
   publish->add_flag("--no-activate", args->no_activate, "Store it without making it active");
   add("activate", "Make a stored profile the active one", [args, &globals] { return Activate(args->name, globals); })
-      ->add_option("NAME", args->name, "devices/SLUG/profiles/ID")->required();
-  add("rollback", "Go back to the profile that was active before", [args, &globals] { return Rollback(args->name, globals); })
-      ->add_option("DEVICE", args->name, "Slug of the device")->required();
+      ->add_option("NAME", args->name, "devices/SLUG/profiles/ID")
+      ->required();
+  add("rollback", "Go back to the profile that was active before",
+      [args, &globals] { return Rollback(args->name, globals); })
+      ->add_option("DEVICE", args->name, "Slug of the device")
+      ->required();
 }
 
 }  // namespace gpueta::cli

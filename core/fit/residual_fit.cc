@@ -7,6 +7,7 @@
 
 #include "core/fit/gaussian_process.h"
 #include "core/fit/network.h"
+#include "core/fit/standardiser.h"
 #include "core/fit/synthetic_shapes.h"
 
 namespace gpueta {
@@ -22,19 +23,6 @@ constexpr double kHeldBack = 0.15;
 constexpr double kMinNoise = 0.003;
 
 double MeanAbsolute(const Eigen::VectorXd& values) { return values.cwiseAbs().mean(); }
-
-// Zero mean, unit deviation; constant columns become 0.
-struct Standardiser {
-  Eigen::RowVectorXd mean, scale;
-  explicit Standardiser(const Eigen::MatrixXd& x) {
-    mean = x.colwise().mean();
-    scale = (x.rowwise() - mean).array().square().colwise().mean().sqrt();
-    for (double& s : scale) s = s > 1e-9 ? 1 / s : 0;
-  }
-  Eigen::MatrixXd operator()(const Eigen::MatrixXd& x) const {
-    return (x.rowwise() - mean).array().rowwise() * scale.array();
-  }
-};
 
 ResidualFit Distilled(const TableData& data, const Eigen::VectorXd& left_over, std::uint64_t seed) {
   const Eigen::MatrixXd features = data.Features();

@@ -11,6 +11,7 @@ namespace gpueta {
 // of measured rows crossed and shifted, kept to the granularity all measured
 // rows share (for example, multiples of 8), valid for the op. `storage` owns
 // the rows and must outlive the result. Deterministic.
-TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed, std::vector<Measurement>& storage);
+TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed,
+                          std::vector<Measurement>& storage);
 
 }  // namespace gpueta

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/device/spec.h"
 #include "core/measurements/measurements.h"
 
 namespace gpueta {
@@ -19,6 +20,18 @@ namespace gpueta {
 absl::StatusOr<std::vector<std::size_t>> ChooseSpaceFilling(std::span<const Measurement> candidates,
                                                             std::span<const Measurement> measured, std::size_t budget,
                                                             std::uint64_t seed);
+
+// As ChooseSpaceFilling, but by what the measured rows teach: a Gaussian process
+// on what the family form leaves over, and the candidates that most reduce its
+// variance, weighted by how much it errs nearby. Tables with too few measured
+// rows are filled first.
+absl::StatusOr<std::vector<std::size_t>> ChooseActive(std::span<const Measurement> candidates,
+                                                      std::span<const Measurement> measured, const DeviceSpec& spec,
+                                                      std::size_t budget, std::uint64_t seed);
+
+// Shares of a budget for groups of candidates: by count^0.75, at least one each
+// while it lasts, never more than there are.
+std::vector<std::size_t> SplitBudget(const std::vector<std::vector<std::size_t>>& groups, std::size_t budget);
 
 // Shapes of an op as models have them, for nodes that have no candidate file:
 // `count` kernels, deterministic by seed. INVALID_ARGUMENT for an op without a

@@ -49,7 +49,8 @@ TEST(ChooseSpaceFillingTest, CoversTheSpaceBetterThanARandomDraw) {
       for (std::size_t p : picks) {
         double d = 0;
         for (int i = 1; i < 4; ++i) {
-          const double x = std::log2(static_cast<double>(GetDim(row.kernel, i))) - std::log2(static_cast<double>(GetDim(rows[p].kernel, i)));
+          const double x = std::log2(static_cast<double>(GetDim(row.kernel, i))) -
+                           std::log2(static_cast<double>(GetDim(rows[p].kernel, i)));
           d += x * x;
         }
         nearest = std::min(nearest, d);

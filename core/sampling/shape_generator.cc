@@ -36,8 +36,12 @@ constexpr std::array<std::int64_t, 10> kHiddenSizes = {384, 512, 768, 1024, 1280
 constexpr std::array<std::int64_t, 12> kChannels = {16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048};
 constexpr std::array<std::int64_t, 6> kImageSizes = {7, 14, 28, 56, 112, 224};
 
-std::int64_t Hidden(Draw& draw) { return draw.Chance(kCommon) ? draw.OneOf(kHiddenSizes) : draw.LogUniform(64, 16384, 64); }
-std::int64_t Channels(Draw& draw) { return draw.Chance(kCommon) ? draw.OneOf(kChannels) : draw.LogUniform(16, 2048, 8); }
+std::int64_t Hidden(Draw& draw) {
+  return draw.Chance(kCommon) ? draw.OneOf(kHiddenSizes) : draw.LogUniform(64, 16384, 64);
+}
+std::int64_t Channels(Draw& draw) {
+  return draw.Chance(kCommon) ? draw.OneOf(kChannels) : draw.LogUniform(16, 2048, 8);
+}
 
 Gemm DrawGemm(Draw& draw) {
   Gemm gemm;
@@ -102,14 +106,16 @@ Moe DrawMoe(Draw& draw) {
 
 Vector DrawVector(Draw& draw) {
   // What graphs are made of, the frequent ones more often.
-  static constexpr std::array kOps = {"add",     "add",       "add",  "mul",  "mul",     "relu",   "relu",      "copy", "copy",
-                                      "softmax", "layernorm", "gelu", "tanh", "sigmoid", "reduce", "hardswish", "pool", "embedding",
-                                      "div",     "pow",       "sqrt", "erf",  "sub",     "clip",   "cast"};
+  static constexpr std::array kOps = {"add",    "add",       "add",     "mul",       "mul",  "relu", "relu",
+                                      "copy",   "copy",      "softmax", "layernorm", "gelu", "tanh", "sigmoid",
+                                      "reduce", "hardswish", "pool",    "embedding", "div",  "pow",  "sqrt",
+                                      "erf",    "sub",       "clip",    "cast"};
   Vector vector;
   vector.op = kOps[draw.Below(kOps.size())];
   vector.rows = draw.LogUniform(1, 65536);
   vector.cols = draw.LogUniform(7, 8192);
-  const bool binary = vector.op == "add" || vector.op == "mul" || vector.op == "div" || vector.op == "pow" || vector.op == "sub";
+  const bool binary =
+      vector.op == "add" || vector.op == "mul" || vector.op == "div" || vector.op == "pow" || vector.op == "sub";
   vector.operands = binary && draw.Chance(0.6) ? 2 : 1;
   return vector;
 }
@@ -134,7 +140,8 @@ absl::StatusOr<std::vector<Kernel>> GenerateShapes(Op op, DType dtype, std::size
       case Op::kMoe: kernel.work = DrawMoe(draw); break;
       case Op::kVector: kernel.work = DrawVector(draw); break;
       case Op::kCollective:
-      case Op::kCustom: return InvalidArgument("no shapes can be generated for {}; give candidates in a file", Name(op));
+      case Op::kCustom:
+        return InvalidArgument("no shapes can be generated for {}; give candidates in a file", Name(op));
     }
     if (Validate(kernel).ok()) kernels.push_back(std::move(kernel));
   }

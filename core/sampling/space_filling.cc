@@ -12,7 +12,7 @@
 namespace gpueta {
 namespace {
 
-constexpr double kLabelPower = 0.75;     // of a label's count: rare labels get more than their share
+constexpr double kLabelPower = 0.75;         // of a label's count: rare labels get more than their share
 constexpr std::size_t kClusterRows = 12000;  // rows the centres are sought on
 constexpr int kIterations = 8;
 
@@ -40,7 +40,8 @@ std::vector<Point> PointsOf(std::span<const Measurement> rows) {
     const double mean = sum / n;
     const double deviation = std::sqrt(std::max(squares / n - mean * mean, 0.0));
     if (deviation < 1e-9) continue;
-    for (std::size_t r = 0; r < rows.size(); ++r) points[r].push_back(static_cast<float>((column[r] - mean) / deviation));
+    for (std::size_t r = 0; r < rows.size(); ++r)
+      points[r].push_back(static_cast<float>((column[r] - mean) / deviation));
   }
   return points;
 }
@@ -58,7 +59,8 @@ std::size_t Nearest(const std::vector<Point>& centres, const Point& point) {
 }
 
 // Lloyd's algorithm from random rows.
-std::vector<Point> Centres(const std::vector<Point>& points, std::vector<std::size_t> rows, std::size_t count, std::mt19937_64& random) {
+std::vector<Point> Centres(const std::vector<Point>& points, std::vector<std::size_t> rows, std::size_t count,
+                           std::mt19937_64& random) {
   std::shuffle(rows.begin(), rows.end(), random);
   rows.resize(std::min(rows.size(), kClusterRows));
   std::vector<Point> centres;
@@ -80,8 +82,8 @@ std::vector<Point> Centres(const std::vector<Point>& points, std::vector<std::si
 }
 
 // The unused row nearest to each centre.
-void TakeNearest(const std::vector<Point>& points, const std::vector<std::size_t>& rows, const std::vector<Point>& centres,
-                 std::set<std::size_t>& taken, std::vector<std::size_t>& chosen) {
+void TakeNearest(const std::vector<Point>& points, const std::vector<std::size_t>& rows,
+                 const std::vector<Point>& centres, std::set<std::size_t>& taken, std::vector<std::size_t>& chosen) {
   for (const Point& centre : centres) {
     std::size_t best = rows.size();
     float best_distance = std::numeric_limits<float>::max();
@@ -98,22 +100,26 @@ void TakeNearest(const std::vector<Point>& points, const std::vector<std::size_t
   }
 }
 
-// Shares of the budget by count^0.75, at least 1 each while it lasts.
-std::vector<std::size_t> Shares(const std::vector<std::vector<std::size_t>>& groups, std::size_t budget) {
+}  // namespace
+
+std::vector<std::size_t> SplitBudget(const std::vector<std::vector<std::size_t>>& groups, std::size_t budget) {
   double total = 0;
   for (const auto& group : groups) total += std::pow(static_cast<double>(group.size()), kLabelPower);
   std::vector<std::size_t> shares;
   std::size_t given = 0;
   for (const auto& group : groups) {
     const double share = static_cast<double>(budget) * std::pow(static_cast<double>(group.size()), kLabelPower) / total;
-    shares.push_back(std::min({group.size(), std::max<std::size_t>(1, static_cast<std::size_t>(share)), budget - given}));
+    shares.push_back(
+        std::min({group.size(), std::max<std::size_t>(1, static_cast<std::size_t>(share)), budget - given}));
     given += shares.back();
   }
   // What is left goes where there is room, largest groups first.
   while (given < budget) {
     std::size_t most = groups.size();
     for (std::size_t g = 0; g < groups.size(); ++g) {
-      if (shares[g] < groups[g].size() && (most == groups.size() || groups[g].size() - shares[g] > groups[most].size() - shares[most])) most = g;
+      if (shares[g] < groups[g].size() &&
+          (most == groups.size() || groups[g].size() - shares[g] > groups[most].size() - shares[most]))
+        most = g;
     }
     if (most == groups.size()) break;
     ++shares[most];
@@ -122,8 +128,6 @@ std::vector<std::size_t> Shares(const std::vector<std::vector<std::size_t>>& gro
   return shares;
 }
 
-}  // namespace
-
 absl::StatusOr<std::vector<std::size_t>> ChooseSpaceFilling(std::span<const Measurement> candidates,
                                                             std::span<const Measurement> measured, std::size_t budget,
                                                             std::uint64_t seed) {
@@ -131,8 +135,8 @@ absl::StatusOr<std::vector<std::size_t>> ChooseSpaceFilling(std::span<const Meas
   const Op op = candidates.front().kernel.op();
   for (const Measurement& row : candidates) {
     if (row.kernel.op() != op) {
-      return InvalidArgument("line {}: candidates are of more than one op ({} and {}); plan each on its own", row.line, Name(op),
-                             Name(row.kernel.op()));
+      return InvalidArgument("line {}: candidates are of more than one op ({} and {}); plan each on its own", row.line,
+                             Name(op), Name(row.kernel.op()));
     }
   }
   std::set<std::pair<TableKey, std::uint32_t>> known;
@@ -141,13 +145,14 @@ absl::StatusOr<std::vector<std::size_t>> ChooseSpaceFilling(std::span<const Meas
   std::map<std::pair<TableKey, std::string>, std::vector<std::size_t>> by_label;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const TableKey key = KeyOf(candidates[i].kernel, candidates[i].timing);
-    if (!known.contains({key, HashOf(candidates[i].kernel)})) by_label[{key, LabelOf(candidates[i].kernel)}].push_back(i);
+    if (!known.contains({key, HashOf(candidates[i].kernel)}))
+      by_label[{key, LabelOf(candidates[i].kernel)}].push_back(i);
   }
   std::vector<std::vector<std::size_t>> groups;
   for (auto& [label, rows] : by_label) groups.push_back(std::move(rows));
 
   const std::vector<Point> points = PointsOf(candidates);
-  const std::vector<std::size_t> shares = Shares(groups, budget);
+  const std::vector<std::size_t> shares = SplitBudget(groups, budget);
   std::mt19937_64 random(seed);
   std::vector<std::size_t> chosen;
   std::set<std::size_t> taken;

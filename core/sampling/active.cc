@@ -1,0 +1,150 @@
+#include <Eigen/Dense>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "core/base/errors.h"
+#include "core/device/machine_of.h"
+#include "core/fit/family_fit.h"
+#include "core/fit/gaussian_process.h"
+#include "core/fit/standardiser.h"
+#include "core/fit/table_data.h"
+#include "core/sampling/sampling.h"
+
+namespace gpueta {
+namespace {
+
+// Candidates whose variance is followed; a random draw of more changes nothing.
+constexpr std::size_t kFollowed = 1500;
+constexpr Eigen::Index kHyperRows = 250;
+constexpr int kIterations = 30;
+// Measured rows whose error tells how hard a candidate's surroundings are.
+constexpr Eigen::Index kNeighbours = 8;
+// Below this many measured rows a process has nothing to say.
+constexpr std::size_t kMinMeasured = 24;
+
+// Mean |leave-one-out error| of the nearest measured rows, squared and
+// relative to the average: where the model errs, a measurement is worth more.
+Eigen::VectorXd LocalErrors(const GaussianProcess& gp, const Eigen::MatrixXd& covariance) {
+  const Eigen::VectorXd errors = gp.loo_residual().cwiseAbs();
+  const Eigen::Index neighbours = std::min(kNeighbours, errors.size());
+  Eigen::VectorXd local(covariance.rows());
+  std::vector<Eigen::Index> order(static_cast<std::size_t>(errors.size()));
+  for (Eigen::Index c = 0; c < covariance.rows(); ++c) {
+    std::iota(order.begin(), order.end(), 0);
+    std::nth_element(order.begin(), order.begin() + neighbours - 1, order.end(),
+                     [&](Eigen::Index a, Eigen::Index b) { return covariance(c, a) > covariance(c, b); });
+    double sum = 0;
+    for (Eigen::Index i = 0; i < neighbours; ++i) sum += errors[order[static_cast<std::size_t>(i)]];
+    local[c] = sum / static_cast<double>(neighbours);
+  }
+  return (local / local.mean()).array().square();
+}
+
+// Greedily takes the candidate that most reduces the weighted posterior
+// variance over all followed candidates (active learning Cohn: Cohn 1996).
+std::vector<Eigen::Index> Greedy(Eigen::MatrixXd posterior, const Eigen::VectorXd& weights, double noise,
+                                 std::size_t count) {
+  std::vector<Eigen::Index> taken;
+  std::vector<bool> used(static_cast<std::size_t>(posterior.rows()), false);
+  while (taken.size() < count) {
+    const Eigen::VectorXd gain =
+        (weights.transpose() * posterior.cwiseAbs2()).transpose().array() / (posterior.diagonal().array() + noise);
+    Eigen::Index best = -1;
+    for (Eigen::Index i = 0; i < gain.size(); ++i) {
+      if (!used[static_cast<std::size_t>(i)] && (best < 0 || gain[i] > gain[best])) best = i;
+    }
+    if (best < 0) break;
+    used[static_cast<std::size_t>(best)] = true;
+    taken.push_back(best);
+    const Eigen::VectorXd column = posterior.col(best);
+    posterior.noalias() -= column * column.transpose() / (column[best] + noise);
+  }
+  return taken;
+}
+
+struct TableRows {
+  std::vector<std::size_t> candidates;  // positions that are not measured yet
+  std::vector<const Measurement*> measured;
+};
+
+std::vector<std::size_t> ChooseOfTable(const TableKey& key, const TableRows& rows,
+                                       std::span<const Measurement> candidates, const DeviceSpec& spec,
+                                       std::size_t budget, std::uint64_t seed) {
+  std::vector<std::size_t> followed = rows.candidates;
+  std::mt19937_64 random(seed);
+  std::shuffle(followed.begin(), followed.end(), random);
+  followed.resize(std::min(followed.size(), std::max(kFollowed, budget)));
+
+  // Measured rows and candidates in one table, so that labels agree.
+  std::vector<const Measurement*> all = rows.measured;
+  std::vector<Measurement> without_latency;
+  without_latency.reserve(followed.size());
+  for (std::size_t i : followed) {
+    without_latency.push_back(candidates[i]);
+    without_latency.back().latency_us = 1;
+  }
+  for (const Measurement& row : without_latency) all.push_back(&row);
+  const Machine<double> machine = MachineOf(spec, key);
+  const TableData data = MakeTableData(key, all, [&](const Measurement&) { return machine; });
+  std::vector<std::size_t> first(rows.measured.size());
+  std::iota(first.begin(), first.end(), 0);
+  const TableData known = data.Subset(first);
+  const Eigen::VectorXd left_over = known.ln_us - PredictFamily(known, FitFamily(known));
+  const Eigen::MatrixXd features = data.Features();
+  const auto n = static_cast<Eigen::Index>(first.size());
+  const Standardiser standardise(features);
+  const Eigen::MatrixXd x = standardise(features);
+  const auto gp = GaussianProcess::Fit(x.topRows(n), left_over,
+                                       {.hyper_rows = kHyperRows, .iterations = kIterations, .seed = seed});
+  const Eigen::MatrixXd points = x.bottomRows(x.rows() - n);
+  const Eigen::MatrixXd to_known = gp.Covariance(points, gp.inputs());
+  const Eigen::MatrixXd solved = gp.factor().triangularView<Eigen::Lower>().solve(to_known.transpose());
+  Eigen::MatrixXd posterior = gp.Covariance(points, points);
+  posterior.noalias() -= solved.transpose() * solved;
+  std::vector<std::size_t> chosen;
+  for (Eigen::Index i : Greedy(std::move(posterior), LocalErrors(gp, to_known), gp.noise_variance(), budget)) {
+    chosen.push_back(followed[static_cast<std::size_t>(i)]);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::size_t>> ChooseActive(std::span<const Measurement> candidates,
+                                                      std::span<const Measurement> measured, const DeviceSpec& spec,
+                                                      std::size_t budget, std::uint64_t seed) {
+  std::map<TableKey, TableRows> tables;
+  std::set<std::pair<TableKey, std::uint32_t>> known;
+  for (const Measurement& row : measured) {
+    const TableKey key = KeyOf(row.kernel, row.timing);
+    known.emplace(key, HashOf(row.kernel));
+    tables[key].measured.push_back(&row);
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const TableKey key = KeyOf(candidates[i].kernel, candidates[i].timing);
+    if (!known.contains({key, HashOf(candidates[i].kernel)})) tables[key].candidates.push_back(i);
+  }
+  std::erase_if(tables, [](const auto& entry) { return entry.second.candidates.empty(); });
+  // A table without enough measurements needs its space filled first.
+  std::size_t ready = 0;
+  for (const auto& [key, rows] : tables) ready += rows.measured.size() >= kMinMeasured ? 1 : 0;
+  if (ready < tables.size()) return ChooseSpaceFilling(candidates, measured, budget, seed);
+
+  std::vector<std::vector<std::size_t>> groups;
+  for (const auto& [key, rows] : tables) groups.push_back(rows.candidates);
+  const std::vector<std::size_t> shares = SplitBudget(groups, budget);
+  std::vector<std::size_t> chosen;
+  std::size_t t = 0;
+  for (const auto& [key, rows] : tables) {
+    const std::vector<std::size_t> of_table = ChooseOfTable(key, rows, candidates, spec, shares[t++], seed);
+    chosen.insert(chosen.end(), of_table.begin(), of_table.end());
+  }
+  std::sort(chosen.begin(), chosen.end());
+  return chosen;
+}
+
+}  // namespace gpueta
