@@ -275,8 +275,10 @@ TEST_F(ServerTest, AnswersStayConsistentWhileProfilesAreReplaced) {
   std::atomic<bool> done{false};
   std::mutex mutex;
   std::map<std::int64_t, double> p50_of_version;
+  constexpr int kReaders = 3;
   std::vector<std::thread> readers;
-  for (int r = 0; r < 3; ++r) {
+  readers.reserve(kReaders);
+  for (int r = 0; r < kReaders; ++r) {
     readers.emplace_back([&] {
       TestClient client(server().address());
       std::int64_t last = 0;

@@ -51,6 +51,7 @@ TEST(ServingSnapshotTest, ThreadsAgreeOnTheRememberedPredictor) {
   std::latch start(kThreads);
   std::vector<std::shared_ptr<const Predictor>> found(kThreads);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (auto& mine : found) {
     threads.emplace_back([&] {
       start.arrive_and_wait();

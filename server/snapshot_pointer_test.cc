@@ -96,6 +96,7 @@ TEST(SnapshotPointerTest, ConcurrentSwapsLoseNoValue) {
   constexpr int kSwaps = 500;
   SnapshotPointer<Counted> pointer(std::make_shared<const Counted>(0));
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   std::atomic<int> returned{0};
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {

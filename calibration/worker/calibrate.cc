@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -15,17 +16,17 @@ namespace gpueta {
 namespace {
 
 // The budget is split over ops by these weights; what is not listed gets 1.
-// Products and convolutions are where the time goes.
+// Vector operators are many, with parameters of their own, and quick to measure.
 double WeightOf(Op op) {
   switch (op) {
-    case Op::kGemm: return 1.2;
-    case Op::kConv2d: return 1.4;
+    case Op::kConv2d: return 1.2;
+    case Op::kVector: return 1.8;
     default: return 1.0;
   }
 }
 
-std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const std::vector<Kernel>& workload, std::size_t budget,
-                                  std::uint64_t seed) {
+std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const std::vector<Kernel>& workload,
+                                  std::size_t budget, std::uint64_t seed) {
   std::map<Op, std::vector<Measurement>> by_op;
   for (const Kernel& kernel : candidates) {
     Measurement row;
@@ -54,41 +55,58 @@ std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const s
   return chosen;
 }
 
-// What remains to measure, with the first pass and second tries in one queue.
+// On a second try a latency is kept when it is known this well, disturbed or
+// not: a busy machine would otherwise leave nothing.
+constexpr double kGoodEnough = 0.05;
+
+// What remains to measure: a first pass, then second tries.
 class Campaign {
  public:
   Campaign(Backend& backend, const CalibrationOptions& options, const MicrosecondClock& clock)
       : backend_(backend), options_(options), clock_(clock), begin_us_(clock()) {}
 
-  absl::Status Run(const std::vector<Kernel>& kernels, Calibration& out) {
+  void Run(const std::vector<Kernel>& kernels, Calibration& out) {
     std::vector<Kernel> again;
     for (std::size_t i = 0; i < kernels.size() && !TimeIsUp(); ++i) {
       Report(static_cast<double>(i) / static_cast<double>(kernels.size()), kernels[i]);
-      GPUETA_RETURN_IF_ERROR(Measure(kernels[i], again, out));
-    }
-    // A second try finds the machine quieter, or the kernel is left out.
-    std::vector<Kernel> given_up;
-    for (std::size_t i = 0; i < again.size() && !TimeIsUp(); ++i) {
-      Report(1, again[i]);
-      GPUETA_RETURN_IF_ERROR(Measure(again[i], given_up, out));
+      if (const auto measured = Measure(kernels[i], out); measured.has_value()) {
+        const TimingResult& timing = measured->timing;
+        if (timing.disturbed || timing.slowed) {
+          again.push_back(kernels[i]);
+          fallback_[again.size() - 1] = *measured;
+        } else {
+          out.measurements.push_back(measured->measurement);
+        }
+      }
     }
     out.disturbed = again.size();
-    return absl::OkStatus();
+    // A second try finds the machine quieter; of both the better one counts.
+    for (std::size_t i = 0; i < again.size(); ++i) {
+      MeasuredKernel best = fallback_[i];
+      if (!TimeIsUp()) {
+        Report(1, again[i]);
+        const auto measured = Measure(again[i], out);
+        if (measured.has_value() && Better(measured->timing, best.timing)) best = *measured;
+      }
+      if (!best.timing.disturbed || best.timing.relative_error <= kGoodEnough) {
+        out.measurements.push_back(best.measurement);
+      } else {
+        ++out.given_up;
+      }
+    }
   }
 
  private:
-  absl::Status Measure(const Kernel& kernel, std::vector<Kernel>& again, Calibration& out) {
-    const absl::StatusOr<MeasuredKernel> measured = MeasureKernel(backend_, kernel, options_.timing, clock_);
-    if (!measured.ok()) {
-      out.skipped.push_back(MessageOf(measured.status()));
-      return absl::OkStatus();
-    }
-    if (measured->timing.disturbed) {
-      again.push_back(kernel);
-      return absl::OkStatus();
-    }
-    out.measurements.push_back(measured->measurement);
-    return absl::OkStatus();
+  static bool Better(const TimingResult& a, const TimingResult& b) {
+    if (a.disturbed != b.disturbed) return !a.disturbed;
+    if (a.slowed != b.slowed) return !a.slowed;
+    return a.relative_error < b.relative_error;
+  }
+  std::optional<MeasuredKernel> Measure(const Kernel& kernel, Calibration& out) {
+    absl::StatusOr<MeasuredKernel> measured = MeasureKernel(backend_, kernel, options_.timing, clock_);
+    if (measured.ok()) return *std::move(measured);
+    out.skipped.push_back(MessageOf(measured.status()));
+    return std::nullopt;
   }
   double TimeShare() const { return (clock_() - begin_us_) / options_.time_budget_us; }
   bool TimeIsUp() const { return TimeShare() >= 1; }
@@ -100,6 +118,7 @@ class Campaign {
   const CalibrationOptions& options_;
   const MicrosecondClock& clock_;
   double begin_us_;
+  std::map<std::size_t, MeasuredKernel> fallback_;  // first results of the kernels to try again
 };
 
 }  // namespace
@@ -108,10 +127,11 @@ absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, 
                                       const CalibrationOptions& options, const MicrosecondClock& clock) {
   std::vector<Kernel> kernels = options.workload;
   const std::size_t rest = options.budget > kernels.size() ? options.budget - kernels.size() : 0;
-  for (Kernel& kernel : ChooseKernels(candidates, options.workload, rest, options.seed)) kernels.push_back(std::move(kernel));
+  for (Kernel& kernel : ChooseKernels(candidates, options.workload, rest, options.seed))
+    kernels.push_back(std::move(kernel));
   Calibration calibration;
   Campaign campaign(backend, options, clock);
-  GPUETA_RETURN_IF_ERROR(campaign.Run(kernels, calibration));
+  campaign.Run(kernels, calibration);
   if (calibration.measurements.empty()) {
     return InvalidArgument("nothing could be measured on {}{}", spec.slug,
                            calibration.skipped.empty() ? "" : ": " + calibration.skipped.front());

@@ -15,9 +15,9 @@
 namespace gpueta {
 
 struct CalibrationOptions {
-  std::size_t budget = 400;                // kernels to measure, those of the workload included
-  double time_budget_us = 600e6;           // after this long, what there is is fitted
-  std::vector<Kernel> workload;            // measured first
+  std::size_t budget = 400;       // kernels to measure, those of the workload included
+  double time_budget_us = 600e6;  // after this long, what there is is fitted
+  std::vector<Kernel> workload;   // measured first
   std::uint64_t seed = 0;
   TimingPolicy timing;
   // Share done (of budget or time, whichever is further) and what is measured.
@@ -27,7 +27,8 @@ struct CalibrationOptions {
 struct Calibration {
   Profile profile;
   std::vector<Measurement> measurements;
-  std::size_t disturbed = 0;  // measured again, and left out where that did not help
+  std::size_t disturbed = 0;         // measured again
+  std::size_t given_up = 0;          // left out: disturbed both times
   std::vector<std::string> skipped;  // kernels that could not be run, with the reason
 };
 

@@ -20,7 +20,13 @@ namespace {
 using ::testing::HasSubstr;
 
 DeviceSpec Spec() {
-  return {.slug = "cpu-test", .architecture = "CPU", .sm_count = 2, .boost_clock_mhz = 3000, .mem_bandwidth_gb_s = 20, .l2_mb = 32, .fp32_tflops = 0.2};
+  return {.slug = "cpu-test",
+          .architecture = "CPU",
+          .sm_count = 2,
+          .boost_clock_mhz = 3000,
+          .mem_bandwidth_gb_s = 20,
+          .l2_mb = 32,
+          .fp32_tflops = 0.2};
 }
 
 // Rows whose latency follows a simple law, written to a file that the replay
@@ -67,10 +73,13 @@ TEST(CalibrateTest, MeasuresTheBudgetAndFitsAProfile) {
   EXPECT_EQ(calibration->measurements.size(), 60u);
   EXPECT_TRUE(calibration->skipped.empty());
   ASSERT_EQ(calibration->profile.tables.size(), 1u);
-  const Predictor predictor(Spec(), std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(calibration->profile)).value()), nullptr);
+  const Predictor predictor(
+      Spec(), std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(calibration->profile)).value()),
+      nullptr);
   std::vector<PredictedAndObserved> pairs;
   for (const Kernel& kernel : recording.kernels) {
-    pairs.push_back({predictor.EstimateKernel(kernel)->latency_us, 3 + 1.4 * static_cast<double>(CountsOf(kernel).flops.value()) / 0.2e6});
+    pairs.push_back({predictor.EstimateKernel(kernel)->latency_us,
+                     3 + 1.4 * static_cast<double>(CountsOf(kernel).flops.value()) / 0.2e6});
   }
   EXPECT_LT(Summarise(pairs).mape, 0.05);
 }
@@ -89,7 +98,8 @@ TEST(CalibrateTest, TheWorkloadIsMeasuredFirstAndCounts) {
 TEST(CalibrateTest, StopsWhenTheTimeIsUpAndFitsWhatThereIs) {
   const Recording recording(200);
   const auto backend = recording.Open();
-  const auto calibration = Calibrate(*backend, Spec(), recording.kernels, {.budget = 200, .time_budget_us = 1e5}, Ticking(1000));
+  const auto calibration =
+      Calibrate(*backend, Spec(), recording.kernels, {.budget = 200, .time_budget_us = 1e5}, Ticking(1000));
   ASSERT_TRUE(calibration.ok());
   EXPECT_GT(calibration->measurements.size(), 0u);
   EXPECT_LT(calibration->measurements.size(), 200u);
@@ -99,7 +109,8 @@ TEST(CalibrateTest, KernelsThatCannotRunAreSkippedSayingWhy) {
   const Recording recording(50);
   const auto backend = recording.Open();
   std::vector<Kernel> candidates = recording.kernels;
-  candidates.push_back({.name = "", .dtype = DType::kFp32, .work = Gemm{.m = 9999, .n = 9999, .k = 9999}, .launch = {}});
+  candidates.push_back(
+      {.name = "", .dtype = DType::kFp32, .work = Gemm{.m = 9999, .n = 9999, .k = 9999}, .launch = {}});
   const auto calibration = Calibrate(*backend, Spec(), candidates, {.budget = 1000}, Ticking(100));
   ASSERT_TRUE(calibration.ok());
   ASSERT_EQ(calibration->skipped.size(), 1u);
@@ -109,8 +120,10 @@ TEST(CalibrateTest, KernelsThatCannotRunAreSkippedSayingWhy) {
 TEST(CalibrateTest, NothingMeasuredIsAnError) {
   const Recording recording(5);
   const auto backend = recording.Open();
-  const std::vector<Kernel> unknown = {{.name = "", .dtype = DType::kFp32, .work = Gemm{.m = 1, .n = 1, .k = 1}, .launch = {}}};
-  EXPECT_EQ(Calibrate(*backend, Spec(), unknown, {.budget = 5}, Ticking(100)).status().code(), absl::StatusCode::kInvalidArgument);
+  const std::vector<Kernel> unknown = {
+      {.name = "", .dtype = DType::kFp32, .work = Gemm{.m = 1, .n = 1, .k = 1}, .launch = {}}};
+  EXPECT_EQ(Calibrate(*backend, Spec(), unknown, {.budget = 5}, Ticking(100)).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(CalibrateTest, ProgressNeverGoesBack) {
@@ -129,7 +142,8 @@ TEST(CalibrateTest, ProgressNeverGoesBack) {
 TEST(CandidatesTest, LongKernelsAreLeftOut) {
   const auto backend = OpenBackend("cpu");
   ASSERT_TRUE(backend.ok()) << backend.status();
-  const auto candidates = GenerateCandidates(**backend, Spec(), {.ops = {Op::kGemm}, .per_op = 300, .longest_us = 1000});
+  const auto candidates =
+      GenerateCandidates(**backend, Spec(), {.ops = {Op::kGemm}, .per_op = 300, .longest_us = 1000});
   ASSERT_TRUE(candidates.ok());
   EXPECT_GT(candidates->size(), 20u);
   for (const Kernel& kernel : *candidates) EXPECT_LE(static_cast<double>(CountsOf(kernel).flops.value()) / 0.2e6, 1000);

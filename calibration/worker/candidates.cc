@@ -15,15 +15,18 @@ namespace {
 double RooflineUs(const Kernel& kernel, const DeviceSpec& spec) {
   const Machine<double> machine = MachineOf(spec, KeyOf(kernel, Timing::kEager));
   const Counts counts = CountsOf(kernel);
-  return std::max(static_cast<double>(counts.flops.value()) / machine.peak, static_cast<double>(counts.bytes().value()) / machine.bandwidth);
+  return std::max(static_cast<double>(counts.flops.value()) / machine.peak,
+                  static_cast<double>(counts.bytes().value()) / machine.bandwidth);
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec, const CandidateOptions& options) {
+absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec,
+                                                       const CandidateOptions& options) {
   std::vector<Kernel> candidates;
   for (Op op : options.ops) {
-    GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> generated, GenerateShapes(op, options.dtype, options.per_op, options.seed));
+    GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> generated,
+                            GenerateShapes(op, options.dtype, options.per_op, options.seed));
     for (const Kernel& kernel : generated) {
       if (backend.Supports(kernel).ok() && RooflineUs(kernel, spec) <= options.longest_us) candidates.push_back(kernel);
     }
@@ -39,7 +42,9 @@ absl::StatusOr<std::vector<Kernel>> WorkloadKernels(const Backend& backend, std:
     GPUETA_ASSIGN_OR_RETURN(const Graph graph, ImportOnnxFile(path));
     SymbolValues values;
     for (const Graph::Symbol& symbol : graph.symbols) {
-      values[symbol.name] = symbol.default_value > 0 ? symbol.default_value : symbol.name == "batch" ? 1 : symbol_default;
+      values[symbol.name] = symbol.default_value > 0 ? symbol.default_value
+                            : symbol.name == "batch" ? 1
+                                                     : symbol_default;
     }
     const absl::StatusOr<std::vector<Kernel>> bound = Bind(graph, values);
     if (!bound.ok()) return Prefixed(bound.status(), path);

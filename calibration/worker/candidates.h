@@ -25,7 +25,8 @@ struct CandidateOptions {
 
 // Generated shapes that the backend supports and that are short enough. An op
 // of which the backend supports nothing is left out.
-absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec, const CandidateOptions& options);
+absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec,
+                                                       const CandidateOptions& options);
 
 // The distinct kernels of models (ONNX files) at batch 1, with other symbols
 // at `symbol_default`, as far as the backend supports them. Errors name the

@@ -55,10 +55,13 @@ absl::Status Publish(const Args& args, const Profile& profile) {
   options.deadline = std::chrono::seconds(60);
   options.attempts = 10;
   GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(args.server, options));
-  const std::string parent = args.node.empty() ? "devices/" + profile.device : fmt::format("devices/{}/nodes/{}", profile.device, args.node);
-  const absl::StatusOr<v1::ProfileInfo> info = client.PublishProfile(parent, SerializeProfile(profile), !args.no_activate);
+  const std::string parent =
+      args.node.empty() ? "devices/" + profile.device : fmt::format("devices/{}/nodes/{}", profile.device, args.node);
+  const absl::StatusOr<v1::ProfileInfo> info =
+      client.PublishProfile(parent, SerializeProfile(profile), !args.no_activate);
   if (!info.ok()) return Prefixed(info.status(), "publishing");
-  fmt::print("published {} ({}{})\n", info->name(), info->active() ? "active" : "stored", info->active() ? fmt::format(", version {}", info->version()) : "");
+  fmt::print("published {} ({}{})\n", info->name(), info->active() ? "active" : "stored",
+             info->active() ? fmt::format(", version {}", info->version()) : "");
   return absl::OkStatus();
 }
 
@@ -77,12 +80,13 @@ absl::Status WriteMeasurementFile(const std::string& path, const std::vector<Mea
 }
 
 absl::Status Run(const Args& args) {
-  if (args.server.empty() && args.out.empty()) return InvalidArgument("nothing to do with the profile: give --server or --out");
+  if (args.server.empty() && args.out.empty())
+    return InvalidArgument("nothing to do with the profile: give --server or --out");
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
   fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
   GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
-  fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count, spec.fp32_tflops,
-             spec.mem_bandwidth_gb_s, spec.l2_mb);
+  fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count,
+             spec.fp32_tflops, spec.mem_bandwidth_gb_s, spec.l2_mb);
   CalibrationOptions options;
   options.budget = args.budget;
   options.time_budget_us = args.time_s * 1e6;
@@ -97,12 +101,15 @@ absl::Status Run(const Args& args) {
   }
   if (!calibration.ok()) return calibration.status();
   calibration->profile.created_unix_s = std::time(nullptr);
-  fmt::print("measured {} kernels ({} disturbed at first, {} could not run)\n", calibration->measurements.size(), calibration->disturbed,
+  fmt::print("measured {} kernels ({} disturbed at first, {} given up, {} could not run)\n",
+             calibration->measurements.size(), calibration->disturbed, calibration->given_up,
              calibration->skipped.size());
   terminal::TextTable table({"table", "rows", "held-out error"});
-  for (const Table& t : calibration->profile.tables) table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape)});
+  for (const Table& t : calibration->profile.tables)
+    table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape)});
   fmt::print("{}", table.Render());
-  if (!args.measurements_out.empty()) GPUETA_RETURN_IF_ERROR(WriteMeasurementFile(args.measurements_out, calibration->measurements));
+  if (!args.measurements_out.empty())
+    GPUETA_RETURN_IF_ERROR(WriteMeasurementFile(args.measurements_out, calibration->measurements));
   if (!args.out.empty()) {
     GPUETA_ASSIGN_OR_RETURN(const std::string id, SaveProfile(calibration->profile, args.out));
     fmt::print("profile {} of {} written to {}\n", id, calibration->profile.device, args.out);
@@ -121,8 +128,10 @@ int main(int argc, char** argv) {
   app.add_option("--server", args.server, "Server to publish to, e.g. 127.0.0.1:7410")->envname("GPUETA_SERVER");
   app.add_option("--budget", args.budget, "Kernels to measure")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--time", args.time_s, "Stop measuring after this long, e.g. 90s or 10m")
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}, CLI::AsNumberWithUnit::CASE_INSENSITIVE));
-  app.add_option("--workload", args.workload, "Models (ONNX) whose kernels are measured first")->check(CLI::ExistingFile);
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
+                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE));
+  app.add_option("--workload", args.workload, "Models (ONNX) whose kernels are measured first")
+      ->check(CLI::ExistingFile);
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
   app.add_option("--out", args.out, "Write the profile to a file");
   app.add_option("--measurements-out", args.measurements_out, "Write what was measured to PREFIX.OP.csv");

@@ -8,9 +8,11 @@
 namespace gpueta {
 namespace {
 
-// Rows a label needs for each of its parameters, and at least.
-constexpr std::size_t kRowsPerParameter = 2;
-constexpr std::size_t kMinLabelRows = 6;
+// With fewer rows a label keeps the pooled parameters; with a few it is pulled
+// to them harder.
+constexpr std::size_t kMinLabelRows = 3;
+constexpr std::size_t kEnoughLabelRows = 8;
+constexpr double kPullOfFew = 0.3;
 // Alternations between the labels' own parameters and the shared ones.
 constexpr int kRounds = 3;
 
@@ -93,8 +95,7 @@ std::vector<Variant> FitFamily(const TableData& data) {
   std::vector<bool> has_own(data.labels.size(), false);
   std::size_t fitted = 0;
   for (std::size_t l = 1; l < data.labels.size(); ++l) {
-    has_own[l] = own_count > 0 &&
-                 of_label[l].size() >= std::max(kMinLabelRows, kRowsPerParameter * std::min<std::size_t>(own_count, 4));
+    has_own[l] = own_count > 0 && of_label[l].size() >= kMinLabelRows;
     fitted += has_own[l] ? 1 : 0;
   }
   const bool one_label = data.labels.size() <= 2;
@@ -102,9 +103,15 @@ std::vector<Variant> FitFamily(const TableData& data) {
     for (std::size_t l = 1; l < data.labels.size(); ++l) {
       if (!has_own[l]) continue;
       const Rows rows(data, of_label[l]);
-      thetas[l] = FitBounded(params, thetas[l], own, rows.size(), [&](auto theta, auto out) {
-        rows.Residuals([&](std::size_t) { return theta.data(); }, out);
-      });
+      // From the pooled parameters each time: the pull is towards them.
+      std::vector<double> from = pooled;
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        if (shared[i]) from[i] = thetas[l][i];
+      }
+      const BoundedFitOptions options{.pull = rows.size() < kEnoughLabelRows ? kPullOfFew : BoundedFitOptions{}.pull};
+      thetas[l] = FitBounded(
+          params, from, own, rows.size(),
+          [&](auto theta, auto out) { rows.Residuals([&](std::size_t) { return theta.data(); }, out); }, options);
     }
     if (own_count == params.size()) break;  // nothing is shared
     std::vector<std::vector<double>> scratch = thetas;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <random>
@@ -34,6 +35,7 @@ class Draw {
 constexpr double kCommon = 0.5;
 constexpr std::array<std::int64_t, 10> kHiddenSizes = {384, 512, 768, 1024, 1280, 2048, 3072, 4096, 5120, 8192};
 constexpr std::array<std::int64_t, 12> kChannels = {16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048};
+constexpr std::array<std::int64_t, 12> kWidths = {7, 14, 28, 56, 64, 112, 128, 384, 768, 1024, 3072, 4096};
 constexpr std::array<std::int64_t, 6> kImageSizes = {7, 14, 28, 56, 112, 224};
 
 std::int64_t Hidden(Draw& draw) {
@@ -112,11 +114,12 @@ Vector DrawVector(Draw& draw) {
                                       "erf",    "sub",       "clip",    "cast"};
   Vector vector;
   vector.op = kOps[draw.Below(kOps.size())];
-  vector.rows = draw.LogUniform(1, 65536);
-  vector.cols = draw.LogUniform(7, 8192);
+  // Activations of common models have a thousand to some million elements.
+  vector.cols = draw.Chance(kCommon) ? draw.OneOf(kWidths) : draw.LogUniform(7, 8192);
+  vector.rows = std::max<std::int64_t>(1, draw.LogUniform(1e3, 8e6) / vector.cols);
   const bool binary =
       vector.op == "add" || vector.op == "mul" || vector.op == "div" || vector.op == "pow" || vector.op == "sub";
-  vector.operands = binary && draw.Chance(0.6) ? 2 : 1;
+  vector.operands = binary && draw.Chance(0.6) ? 2 : vector.op == "pool" && draw.Chance(0.7) ? 4 : 1;
   return vector;
 }
 

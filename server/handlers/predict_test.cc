@@ -29,7 +29,7 @@ class PredictTest : public testing::Test {
   }
 
   // A request in text format, without the devices.
-  static v1::PredictRequest Request(const std::string& text, std::vector<std::string> slugs = {"h100-sxm"}) {
+  static v1::PredictRequest Request(const std::string& text, const std::vector<std::string>& slugs = {"h100-sxm"}) {
     v1::PredictRequest request;
     EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &request)) << text;
     for (const std::string& slug : slugs) request.add_devices()->set_slug(slug);

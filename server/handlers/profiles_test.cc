@@ -10,7 +10,6 @@
 namespace gpueta {
 namespace {
 
-using testing::HasSubstr;
 using testing_util::MakeTestProfileFile;
 
 class ProfilesTest : public testing::Test {

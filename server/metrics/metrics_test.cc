@@ -64,9 +64,9 @@ TEST(MetricsTest, TellsBuildAndStart) {
 }
 
 TEST(StateMetricsTest, ShowsTheAgeOfTheProfileThatAnswers) {
-  const StateSample sample{.profiles = {{"h100-sxm", "aa", 3, 1000}, {"h100-sxm", "bb", 0, 10}, {"t4", "cc", 1, 900}},
-                           .models = 5,
-                           .snapshot_swaps = 7};
+  StateSample sample{.profiles = {{"h100-sxm", "aa", 3, 1000}, {"h100-sxm", "bb", 0, 10}, {"t4", "cc", 1, 900}},
+                     .models = 5,
+                     .snapshot_swaps = 7};
   const auto metrics =
       MakeStateMetrics([&] { return sample; }, [] { return std::chrono::system_clock::from_time_t(1060); });
   const std::string text = Text(*metrics);

@@ -159,20 +159,6 @@ void CumSum(const T* x, const T*, T* y, const RowRange& range) {
 }
 
 template <class T>
-GPUETA_VECTORIZED void Pool(const T* __restrict x, const T*, T* __restrict y, const RowRange& range) {
-  const std::size_t last = range.cols - 1;
-  for (std::size_t row = range.begin; row < range.end; ++row) {
-    const T* from = x + row * range.cols;
-    T* to = y + row * range.cols;
-    for (std::size_t col = 1; col < last; ++col) {
-      Store(to + col, std::max(Load(from[col - 1]), std::max(Load(from[col]), Load(from[col + 1]))));
-    }
-    Store(to, std::max(Load(from[0]), Load(from[std::min<std::size_t>(1, last)])));
-    Store(to + last, std::max(Load(from[last]), Load(from[last - std::min<std::size_t>(1, last)])));
-  }
-}
-
-template <class T>
 GPUETA_VECTORIZED void Resize(const T* __restrict x, const T*, T* __restrict y, const RowRange& range) {
   for (std::size_t row = range.begin; row < range.end; ++row) {
     const T* from = x + row * range.cols;
@@ -261,11 +247,25 @@ RowLoop<T> FindRowLoop(std::string_view op) {
   if (op == "batchnorm") return {.run = BatchNorm<T>, .per_row = 2};
   if (op == "reduce") return {.run = Reduce<T>, .one_result_per_row = true};
   if (op == "cumsum") return {.run = CumSum<T>};
-  if (op == "pool") return {.run = Pool<T>};
   if (op == "resize") return {.run = Resize<T>};
   if (op == "rope") return {.run = Rope<T>, .per_row = 2 * kRopePairs};
   if (op == "embedding") return {.run = Embedding<T>, .per_element = 1};
   return {};
+}
+
+template <class T>
+GPUETA_VECTORIZED void Pool(const T* __restrict x, T* __restrict y, std::size_t stride, const RowRange& range) {
+  const std::size_t width = range.cols * stride;
+  for (std::size_t row = range.begin; row < range.end; ++row) {
+    const T* from = x + row * width;
+    T* to = y + row * range.cols;
+    for (std::size_t col = 0; col < range.cols; ++col) {
+      const std::size_t begin = col * stride;
+      float largest = Load(from[begin == 0 ? 0 : begin - 1]);
+      for (std::size_t i = begin; i < begin + stride; ++i) largest = std::max(largest, Load(from[i]));
+      Store(to + col, std::max(largest, Load(from[std::min(begin + stride, width - 1)])));
+    }
+  }
 }
 
 template <class T>
@@ -302,6 +302,8 @@ template ElementwiseLoop<float> FindElementwise<float>(std::string_view, std::in
 template ElementwiseLoop<Bf16> FindElementwise<Bf16>(std::string_view, std::int64_t);
 template RowLoop<float> FindRowLoop<float>(std::string_view);
 template RowLoop<Bf16> FindRowLoop<Bf16>(std::string_view);
+template void Pool<float>(const float*, float*, std::size_t, const RowRange&);
+template void Pool<Bf16>(const Bf16*, Bf16*, std::size_t, const RowRange&);
 template void MaskCausal<float>(float*, std::size_t, const RowRange&);
 template void MaskCausal<Bf16>(Bf16*, std::size_t, const RowRange&);
 

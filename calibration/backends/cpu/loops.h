@@ -54,13 +54,18 @@ struct RowLoop {
 //   batchnorm: x · parameters[2·row] + parameters[2·row + 1]
 //   reduce: the sum of each row
 //   cumsum: running sum
-//   pool: the largest of three neighbours
 //   resize: the mean of two neighbours
 //   rope: pairs of columns turned by angles; parameters hold, for each row,
 //     kRopePairs cosines and then as many sines, used in turn
 //   embedding: rows of the parameters in scattered order
 template <class T>
 RowLoop<T> FindRowLoop(std::string_view op);
+
+// Pooling with windows that overlap by one element on each side: the largest of
+// `stride` elements of x and their neighbours. Rows of x have cols · stride
+// elements, rows of y cols.
+template <class T>
+void Pool(const T* x, T* y, std::size_t stride, const RowRange& range);
 
 inline constexpr std::size_t kRopePairs = 64;  // half the usual head dimension
 

@@ -124,9 +124,15 @@ TEST(RowLoopTest, CumSumRunsAlongRows) {
   EXPECT_THAT(RunRows("cumsum", kTwoRows, {}, 2, 3), ElementsAre(1, 3, 6, -1, -1, 3));
 }
 
-TEST(RowLoopTest, PoolTakesTheLargestNeighbour) {
-  EXPECT_THAT(RunRows("pool", kTwoRows, {}, 2, 3), ElementsAre(2, 3, 3, 0, 4, 4));
-  EXPECT_THAT(RunRows("pool", {5, 7}, {}, 2, 1), ElementsAre(5, 7));
+TEST(PoolTest, TakesTheLargestOfOverlappingWindows) {
+  const auto pool = [](const std::vector<float>& x, std::size_t rows, std::size_t cols, std::size_t stride) {
+    std::vector<float> y(rows * cols);
+    Pool<float>(x.data(), y.data(), stride, {.rows = rows, .cols = cols, .begin = 0, .end = rows});
+    return y;
+  };
+  EXPECT_THAT(pool({1, 2, 3, -1, 0, 4}, 2, 3, 1), ElementsAre(2, 3, 3, 0, 4, 4));
+  EXPECT_THAT(pool({5, 7}, 2, 1, 1), ElementsAre(5, 7));
+  EXPECT_THAT(pool({1, 9, 2, 3, 4, 0}, 1, 3, 2), ElementsAre(9, 9, 4));
 }
 
 TEST(RowLoopTest, ResizeAveragesNeighbours) {

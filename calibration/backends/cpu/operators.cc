@@ -309,13 +309,45 @@ CpuOperator MakeRowLoop(const RowLoop<T>& loop, const Vector& v) {
   return op;
 }
 
+// The operands of a pooling are the input elements of each output element.
+template <class T>
+CpuOperator MakePool(const Vector& v) {
+  const auto rows = static_cast<std::size_t>(v.rows);
+  const auto cols = static_cast<std::size_t>(v.cols);
+  const auto stride = static_cast<std::size_t>(v.operands);
+  CpuOperator op;
+  op.sizes.inputs[0] = rows * cols * stride * sizeof(T);
+  op.sizes.output = rows * cols * sizeof(T);
+  op.bind = [rows, cols, stride](const Buffers& buffers) -> RunOnce {
+    const auto* x = reinterpret_cast<const T*>(buffers.inputs[0]);
+    auto* y = reinterpret_cast<T*>(buffers.output);
+    return [=] {
+      ParallelParts(rows, rows * cols * stride > kParallelElements, [=](std::size_t begin, std::size_t end) {
+        Pool<T>(x, y, stride, {.rows = rows, .cols = cols, .begin = begin, .end = end});
+      });
+    };
+  };
+  return op;
+}
+
 template <class T>
 CpuOperator MakeLoop(const Vector& v) {
+  if (v.op == "pool") return MakePool<T>(v);
   if (const auto loop = FindElementwise<T>(v.op, v.operands); loop != nullptr) return MakeElementwiseLoop<T>(loop, v);
   return MakeRowLoop<T>(FindRowLoop<T>(v.op), v);
 }
 
+// Doubles and integers in graphs are indices and masks: what counts is their
+// bytes, moved here as floats.
+Vector SameBytesInFp32(Vector v, DType dtype) {
+  constexpr std::int64_t kFloatBits = 32;
+  v.cols = std::max<std::int64_t>(1, v.cols * BitsOf(dtype).activation / kFloatBits);
+  return v;
+}
+
 CpuOperator MakeVector(const Vector& v, DType dtype, const OneDnn& onednn) {
+  if (dtype == DType::kFp64 || dtype == DType::kInt8)
+    return MakeVector(SameBytesInFp32(v, dtype), DType::kFp32, onednn);
   const memory::desc tensor = Plain({v.rows, v.cols}, DataType(dtype));
   if (v.op == "softmax") return MakeSoftmax(tensor, onednn);
   if (IsSoftmaxOrNorm(v.op)) return MakeLayerNorm(v, tensor, onednn);
@@ -329,6 +361,7 @@ CpuOperator MakeVector(const Vector& v, DType dtype, const OneDnn& onednn) {
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): the std::function inside owns it
 
 bool HasVectorOp(const Vector& v) {
+  if (v.op == "pool") return true;
   if (IsSoftmaxOrNorm(v.op) || FindRowLoop<float>(v.op).run != nullptr) return v.operands == 1;
   return (v.operands == 1 && FindByOp(kEltwise, v.op) != nullptr) ||
          (v.operands == 2 && FindByOp(kBinary, v.op) != nullptr) || FindElementwise<float>(v.op, v.operands) != nullptr;
@@ -336,9 +369,14 @@ bool HasVectorOp(const Vector& v) {
 
 absl::Status SupportsDType(const Kernel& kernel) {
   const DType dtype = kernel.dtype;
+  if (kernel.op() == Op::kVector && (dtype == DType::kFp64 || dtype == DType::kInt8)) return absl::OkStatus();
   const bool known =
       dtype == DType::kFp32 || dtype == DType::kBf16 || (dtype == DType::kInt8 && kernel.op() == Op::kGemm);
-  if (!known) return Unimplemented("the CPU backend measures fp32 and bf16 (and int8 for gemm), not {}", Name(dtype));
+  if (!known) {
+    return Unimplemented(
+        "the CPU backend measures fp32 and bf16 (int8 for gemm; fp64 and int8 for vector operators), not {}",
+        Name(dtype));
+  }
   if (!IsNativeOnCpu(dtype)) return Unimplemented("this processor has no instructions for {}: use fp32", Name(dtype));
   return absl::OkStatus();
 }

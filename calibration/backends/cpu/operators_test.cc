@@ -29,7 +29,8 @@ const std::vector<std::pair<const char*, std::int64_t>> kVectorOps = {
     {"min", 1},       {"min", 2},         {"where", 1},     {"where", 2},      {"where", 3},     {"compare", 1},
     {"compare", 2},   {"logical", 1},     {"logical", 2},   {"mod", 1},        {"mod", 2},       {"cast", 1},
     {"copy", 1},      {"rope", 1},        {"embedding", 1}, {"softmax", 1},    {"layernorm", 1}, {"rmsnorm", 1},
-    {"batchnorm", 1}, {"groupnorm", 1},   {"reduce", 1},    {"cumsum", 1},     {"pool", 1},      {"resize", 1},
+    {"batchnorm", 1}, {"groupnorm", 1},   {"reduce", 1},    {"cumsum", 1},     {"pool", 1},      {"pool", 4},
+    {"resize", 1},
 };
 
 // The buffers of an operator, with what they hold.
@@ -63,6 +64,13 @@ absl::Status RunOnceOn(const Kernel& kernel) {
   const Tensors tensors(op.sizes);
   op.bind(tensors.buffers())();
   return absl::OkStatus();
+}
+
+TEST(CpuOperatorTest, IndicesAndMasksMoveTheirBytes) {
+  for (DType dtype : {DType::kFp64, DType::kInt8}) {
+    for (const char* op : {"copy", "add", "compare", "logical", "cast", "mul", "max"})
+      EXPECT_EQ(RunOnceOn(VectorKernel(op, 1, dtype)), absl::OkStatus()) << op;
+  }
 }
 
 TEST(CpuOperatorTest, RunsEveryVectorOperator) {
@@ -218,7 +226,7 @@ TEST(CpuOperatorTest, SaysWhatItDoesNotSupport) {
     const char* message;
   } kCases[] = {
       {{.dtype = DType::kFp16, .work = Gemm{.m = 1, .n = 1, .k = 1}}, absl::StatusCode::kUnimplemented, "not fp16"},
-      {{.dtype = DType::kInt8, .work = Vector{.op = "add", .rows = 1, .cols = 1}},
+      {{.dtype = DType::kFp16, .work = Vector{.op = "add", .rows = 1, .cols = 1}},
        absl::StatusCode::kUnimplemented,
        "int8 for gemm"},
       {VectorKernel("scatter"), absl::StatusCode::kUnimplemented, "\"scatter\""},
