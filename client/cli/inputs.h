@@ -15,7 +15,8 @@
 namespace gpueta::cli {
 
 // Rows of several files, in order. Errors name file, line and column.
-absl::StatusOr<std::vector<Measurement>> ReadMeasurementFiles(const std::vector<std::string>& paths, const ReadOptions& options = {});
+absl::StatusOr<std::vector<Measurement>> ReadMeasurementFiles(const std::vector<std::string>& paths,
+                                                              const ReadOptions& options = {});
 
 // INVALID_ARGUMENT naming the file and line of the first row whose device is
 // neither `slug` nor one of its aliases.
@@ -28,7 +29,8 @@ absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& 
 std::string ProfileDirectory(const Globals& globals);
 
 // Profiles given one by one, else those of the profile directory.
-absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& globals, const std::vector<std::string>& profile_paths);
+absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& globals,
+                                                             const std::vector<std::string>& profile_paths);
 
 // INVALID_ARGUMENT when neither --server nor GPUETA_SERVER is given.
 absl::StatusOr<Client> ConnectToServer(const Globals& globals);

@@ -47,7 +47,9 @@ struct Client::State {
 
   // A unary call of a stub's method, repeated as the options say.
   template <class Stub, class Request, class Response>
-  absl::StatusOr<Response> Call(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request) {
+  absl::StatusOr<Response> Call(Stub& stub,
+                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                const Request& request) {
     Response response;
     const absl::Status status = client::Retry(options, client::RealClock(), [&](auto deadline) {
       grpc::ClientContext context;
@@ -93,7 +95,8 @@ absl::Status Client::CheckHealth() {
   const absl::StatusOr<HealthCheckResponse> response =
       state_->Call(*state_->health, &grpc::health::v1::Health::Stub::Check, HealthCheckRequest());
   if (!response.ok()) return response.status();
-  if (response->status() != HealthCheckResponse::SERVING) return absl::UnavailableError("the server at " + state_->address + " is not ready");
+  if (response->status() != HealthCheckResponse::SERVING)
+    return absl::UnavailableError("the server at " + state_->address + " is not ready");
   return absl::OkStatus();
 }
 
@@ -101,7 +104,9 @@ absl::StatusOr<v1::PredictResponse> Client::Predict(const v1::PredictRequest& re
   return state_->Call(*state_->predictions, &v1::PredictionService::Stub::Predict, request);
 }
 
-std::unique_ptr<PredictStream> Client::StreamPredict() { return std::make_unique<GrpcPredictStream>(*state_->predictions); }
+std::unique_ptr<PredictStream> Client::StreamPredict() {
+  return std::make_unique<GrpcPredictStream>(*state_->predictions);
+}
 
 absl::StatusOr<v1::Model> Client::RegisterModel(const v1::RegisterModelRequest& request) {
   return state_->Call(*state_->predictions, &v1::PredictionService::Stub::RegisterModel, request);
@@ -119,7 +124,8 @@ absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& re
   return state_->Call(*state_->predictions, &v1::PredictionService::Stub::Explain, request);
 }
 
-absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent, std::string_view file, bool activate) {
+absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent, std::string_view file,
+                                                       bool activate) {
   v1::ProfileInfo info;
   const absl::Status status = client::Retry(state_->options, client::RealClock(), [&](auto deadline) {
     grpc::ClientContext context;

@@ -6,11 +6,12 @@
 namespace gpueta::client {
 
 Clock RealClock() {
-  return {.now = [] { return std::chrono::steady_clock::now(); }, .sleep = [](std::chrono::milliseconds pause) { std::this_thread::sleep_for(pause); }};
+  return {.now = [] { return std::chrono::steady_clock::now(); },
+          .sleep = [](std::chrono::milliseconds pause) { std::this_thread::sleep_for(pause); }};
 }
 
-std::optional<std::chrono::milliseconds> PauseBefore(int attempt, const absl::Status& error, const ClientOptions& options,
-                                                     std::chrono::milliseconds left) {
+std::optional<std::chrono::milliseconds> PauseBefore(int attempt, const absl::Status& error,
+                                                     const ClientOptions& options, std::chrono::milliseconds left) {
   const bool passing = error.code() == absl::StatusCode::kUnavailable;
   if (!passing || attempt > options.attempts) return std::nullopt;
   auto pause = options.first_pause;

@@ -20,8 +20,8 @@ Clock RealClock();
 // The pause before attempt `attempt` (the second is 2), or nullopt when there
 // must not be another: the error is final, the attempts are used up, or the
 // deadline would pass meanwhile.
-std::optional<std::chrono::milliseconds> PauseBefore(int attempt, const absl::Status& error, const ClientOptions& options,
-                                                     std::chrono::milliseconds left);
+std::optional<std::chrono::milliseconds> PauseBefore(int attempt, const absl::Status& error,
+                                                     const ClientOptions& options, std::chrono::milliseconds left);
 
 // Calls `call(deadline)` until it succeeds or PauseBefore says no.
 absl::Status Retry(const ClientOptions& options, const Clock& clock,

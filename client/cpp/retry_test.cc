@@ -50,8 +50,9 @@ TEST(RetryTest, GivesUpAfterTheLastAttempt) {
 }
 
 TEST(RetryTest, FinalErrorsAreReportedAtOnce) {
-  for (const absl::Status& error : {absl::InvalidArgumentError("x"), absl::NotFoundError("x"), absl::FailedPreconditionError("x"),
-                                    absl::DeadlineExceededError("x"), absl::ResourceExhaustedError("x")}) {
+  for (const absl::Status& error :
+       {absl::InvalidArgumentError("x"), absl::NotFoundError("x"), absl::FailedPreconditionError("x"),
+        absl::DeadlineExceededError("x"), absl::ResourceExhaustedError("x")}) {
     FakeTime time;
     EXPECT_EQ(CallFailing(1, error, time), error);
     EXPECT_TRUE(time.slept.empty());

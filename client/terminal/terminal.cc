@@ -25,7 +25,8 @@ std::size_t WidthOf(std::string_view text) {
 }
 
 bool StartsLikeNumber(const std::string& cell) {
-  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) != 0 || (cell[0] == '-' && cell.size() > 1));
+  return !cell.empty() &&
+         (std::isdigit(static_cast<unsigned char>(cell[0])) != 0 || (cell[0] == '-' && cell.size() > 1));
 }
 
 }  // namespace

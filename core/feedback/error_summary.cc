@@ -31,7 +31,8 @@ ErrorSummary Summarise(std::span<const PredictedAndObserved> pairs) {
     summary.p90_width += pair.predicted_us.p90 / pair.predicted_us.p50 - 1;
   }
   const auto n = static_cast<double>(pairs.size());
-  for (double* value : {&summary.mape, &summary.bias, &summary.below_p90, &summary.below_p99, &summary.p90_width}) *value /= n;
+  for (double* value : {&summary.mape, &summary.bias, &summary.below_p90, &summary.below_p99, &summary.p90_width})
+    *value /= n;
   std::sort(ape.begin(), ape.end());
   summary.median = QuantileOfSorted(ape, 0.5);
   summary.ape_p90 = QuantileOfSorted(ape, 0.9);

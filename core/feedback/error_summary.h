@@ -18,7 +18,7 @@ struct PredictedAndObserved {
 struct ErrorSummary {
   std::int64_t n = 0;
   double mape = 0;
-  double median = 0;   // of the APE
+  double median = 0;  // of the APE
   double ape_p90 = 0;
   double ape_p99 = 0;
   double bias = 0;       // mean of predicted/observed − 1

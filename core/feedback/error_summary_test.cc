@@ -8,7 +8,8 @@ namespace {
 TEST(SummariseTest, NoPairsGiveZeros) { EXPECT_EQ(Summarise({}).n, 0); }
 
 TEST(SummariseTest, ErrorsAreRelativeToTheObservation) {
-  const std::vector<PredictedAndObserved> pairs = {{{110, 130, 150}, 100}, {{90, 95, 120}, 100}, {{100, 100, 100}, 100}};
+  const std::vector<PredictedAndObserved> pairs = {
+      {{110, 130, 150}, 100}, {{90, 95, 120}, 100}, {{100, 100, 100}, 100}};
   const ErrorSummary summary = Summarise(pairs);
   EXPECT_EQ(summary.n, 3);
   EXPECT_NEAR(summary.mape, 0.2 / 3, 1e-12);

@@ -34,7 +34,8 @@ GPUETA_INLINE T Select(bool condition, T yes, T no) {
 
 // x > 0, normal. Largest absolute error 2.2e-6.
 GPUETA_INLINE float Log2(float x) {
-  const std::int32_t bits = std::bit_cast<std::int32_t>(x) - 0x3f3504f3;  // sqrt(1/2), so that the mantissa is in [.71, 1.41)
+  const std::int32_t bits =
+      std::bit_cast<std::int32_t>(x) - 0x3f3504f3;  // sqrt(1/2), so that the mantissa is in [.71, 1.41)
   const float exponent = static_cast<float>(bits >> 23);
   const float f = std::bit_cast<float>((bits & 0x7fffff) + 0x3f3504f3) - 1.0F;
   float p = -0.2065898862789007F;
@@ -59,7 +60,8 @@ GPUETA_INLINE float Exp2(float x) {
   p = Fma(p, f, 0.2402186463F);
   p = Fma(p, f, 0.6931210359F);
   p = Fma(p, f, 1.000000151F);
-  return std::bit_cast<float>(std::bit_cast<std::int32_t>(p) + static_cast<std::int32_t>(static_cast<std::uint32_t>(n) << 23));
+  return std::bit_cast<float>(std::bit_cast<std::int32_t>(p) +
+                              static_cast<std::int32_t>(static_cast<std::uint32_t>(n) << 23));
 }
 GPUETA_INLINE double Exp2(double x) { return std::exp2(Clamp(x, -126.0, 126.0)); }
 
@@ -103,7 +105,8 @@ template <class T>
 GPUETA_INLINE T SmoothMax(T p, T a, T b, T c, T d) {
   const T la = Log2(a), lb = Log2(b), lc = Log2(c), ld = Log2(d);
   const T top = Max(Max(la, ld), Max(lb, lc));
-  return Exp2(top + Log2(Exp2(p * (la - top)) + Exp2(p * (lb - top)) + Exp2(p * (lc - top)) + Exp2(p * (ld - top))) / p);
+  return Exp2(top +
+              Log2(Exp2(p * (la - top)) + Exp2(p * (lb - top)) + Exp2(p * (lc - top)) + Exp2(p * (ld - top))) / p);
 }
 
 // Share of memory traffic that the last-level cache takes away:

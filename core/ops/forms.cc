@@ -11,7 +11,8 @@ FormInfo FormInfoOf(Op op, Attention::Phase phase) {
 
 double FormLatencyUs(Op op, Attention::Phase phase, const Machine<double>& machine, std::span<const double> theta,
                      std::span<const double> dims) {
-  return VisitForm(op, phase, [&]<class Form>() { return Form::template LatencyUs<double>(machine, theta.data(), dims.data()); });
+  return VisitForm(op, phase,
+                   [&]<class Form>() { return Form::template LatencyUs<double>(machine, theta.data(), dims.data()); });
 }
 
 void FormFeatures(Op op, Attention::Phase phase, const Machine<double>& machine, std::span<const double> dims,

@@ -11,11 +11,19 @@ namespace gpueta {
 namespace {
 
 Machine<double> Hopper() {
-  return {.sms = 132, .peak = 989.4e6, .bandwidth = 3350e3, .l2 = 50e6, .a_bytes = 2, .w_bytes = 2, .out_bytes = 2, .kv_bytes = 2};
+  return {.sms = 132,
+          .peak = 989.4e6,
+          .bandwidth = 3350e3,
+          .l2 = 50e6,
+          .a_bytes = 2,
+          .w_bytes = 2,
+          .out_bytes = 2,
+          .kv_bytes = 2};
 }
 
 TEST(FormMathTest, Log2IsRightToItsStatedError) {
-  for (double x = 1e-30; x < 1e30; x *= 1.37) EXPECT_NEAR(math::Log2(static_cast<float>(x)), std::log2(x), 2.4e-6 + 2e-7 * std::abs(std::log2(x)));
+  for (double x = 1e-30; x < 1e30; x *= 1.37)
+    EXPECT_NEAR(math::Log2(static_cast<float>(x)), std::log2(x), 2.4e-6 + 2e-7 * std::abs(std::log2(x)));
 }
 
 TEST(FormMathTest, Exp2IsRightToItsStatedError) {
@@ -30,7 +38,9 @@ TEST(FormMathTest, Exp2NeverGivesADenormal) {
 TEST(FormMathTest, CeilDivIsExactForSmAndTileCounts) {
   for (int divisor : {20, 28, 56, 58, 64, 80, 108, 128, 132, 148}) {
     for (int x = 1; x < 20000; ++x) {
-      ASSERT_EQ(math::CeilDiv(static_cast<float>(x), static_cast<float>(divisor)), static_cast<float>((x + divisor - 1) / divisor)) << x << "/" << divisor;
+      ASSERT_EQ(math::CeilDiv(static_cast<float>(x), static_cast<float>(divisor)),
+                static_cast<float>((x + divisor - 1) / divisor))
+          << x << "/" << divisor;
     }
   }
 }
@@ -53,11 +63,37 @@ struct Family {
 const std::vector<Family>& Families() {
   static const std::vector<Family> all = {
       {"gemm", Op::kGemm, Attention::Phase::kPrefill, {{1, 64}, {1, 16384}, {8, 16384}, {8, 16384}}},
-      {"conv2d", Op::kConv2d, Attention::Phase::kPrefill,
-       {{1, 64}, {8, 512}, {8, 256}, {8, 256}, {8, 512}, {3, 3}, {3, 3}, {1, 2}, {1, 2}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {0, 0}}},
-      {"prefill", Op::kAttention, Attention::Phase::kPrefill, {{1, 64}, {16, 4096}, {4096, 4096}, {8, 64}, {1, 8}, {64, 256}, {1, 1}}},
-      {"decode", Op::kAttention, Attention::Phase::kDecode, {{1, 256}, {1, 1}, {16, 65536}, {8, 64}, {1, 8}, {64, 256}, {0, 0}}},
-      {"moe", Op::kMoe, Attention::Phase::kPrefill, {{1, 8192}, {1024, 8192}, {512, 16384}, {1, 8}, {8, 256}, {1, 4}, {1, 8}}},
+      {"conv2d",
+       Op::kConv2d,
+       Attention::Phase::kPrefill,
+       {{1, 64},
+        {8, 512},
+        {8, 256},
+        {8, 256},
+        {8, 512},
+        {3, 3},
+        {3, 3},
+        {1, 2},
+        {1, 2},
+        {1, 1},
+        {1, 1},
+        {1, 1},
+        {1, 1},
+        {1, 1},
+        {0, 0},
+        {0, 0}}},
+      {"prefill",
+       Op::kAttention,
+       Attention::Phase::kPrefill,
+       {{1, 64}, {16, 4096}, {4096, 4096}, {8, 64}, {1, 8}, {64, 256}, {1, 1}}},
+      {"decode",
+       Op::kAttention,
+       Attention::Phase::kDecode,
+       {{1, 256}, {1, 1}, {16, 65536}, {8, 64}, {1, 8}, {64, 256}, {0, 0}}},
+      {"moe",
+       Op::kMoe,
+       Attention::Phase::kPrefill,
+       {{1, 8192}, {1024, 8192}, {512, 16384}, {1, 8}, {8, 256}, {1, 4}, {1, 8}}},
       {"vector", Op::kVector, Attention::Phase::kPrefill, {{1, 65536}, {16, 16384}, {1, 2}}},
       {"collective", Op::kCollective, Attention::Phase::kPrefill, {{256, 1e9}, {2, 16}}},
       {"custom", Op::kCustom, Attention::Phase::kPrefill, {{1e3, 1e12}, {1e3, 1e9}}},
@@ -116,8 +152,9 @@ TEST_P(EveryForm, FloatAgreesWithDouble) {
     const std::vector<double> dims = DrawDims(GetParam(), random);
     const std::vector<float> dims_f(dims.begin(), dims.end());
     const double exact = FormLatencyUs(GetParam().op, GetParam().phase, Hopper(), theta, dims);
-    const float fast = VisitForm(GetParam().op, GetParam().phase,
-                                 [&]<class Form>() { return Form::template LatencyUs<float>(machine, theta_f.data(), dims_f.data()); });
+    const float fast = VisitForm(GetParam().op, GetParam().phase, [&]<class Form>() {
+      return Form::template LatencyUs<float>(machine, theta_f.data(), dims_f.data());
+    });
     ASSERT_NEAR(fast / exact, 1, 3e-5);
   }
 }
@@ -136,7 +173,8 @@ TEST_P(EveryForm, AFasterDeviceIsNotSlower) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, EveryForm, ::testing::ValuesIn(Families()), [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(Families, EveryForm, ::testing::ValuesIn(Families()),
+                         [](const auto& instance) { return instance.param.name; });
 
 TEST(GemmFormTest, GrowsWithEachDimButForWaveSteps) {
   std::mt19937_64 random(4);
@@ -152,7 +190,9 @@ TEST(GemmFormTest, GrowsWithEachDimButForWaveSteps) {
   }
 }
 
-TEST(ConvertTimingTest, SameKindIsUnchanged) { EXPECT_EQ(ConvertTiming(12.5, Timing::kGraph, Timing::kGraph, 30.0), 12.5); }
+TEST(ConvertTimingTest, SameKindIsUnchanged) {
+  EXPECT_EQ(ConvertTiming(12.5, Timing::kGraph, Timing::kGraph, 30.0), 12.5);
+}
 
 TEST(ConvertTimingTest, TheEagerFloorComesOff) {
   EXPECT_DOUBLE_EQ(ConvertTiming(130.0, Timing::kEager, Timing::kKernel, 30.0), 102.0);

@@ -191,7 +191,8 @@ std::int64_t SmallestDim(Op op, int dim) {
 }
 
 std::optional<std::int64_t> DefaultDim(Op op, int dim) {
-  return VisitDim(op, dim, [](const auto& field) { return field.required() ? std::nullopt : std::optional(field.otherwise); });
+  return VisitDim(op, dim,
+                  [](const auto& field) { return field.required() ? std::nullopt : std::optional(field.otherwise); });
 }
 
 std::int64_t GetDim(const Kernel& kernel, int dim) {

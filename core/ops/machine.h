@@ -6,14 +6,14 @@ namespace gpueta {
 // T is float where estimates are served and double where they are fitted.
 template <class T>
 struct Machine {
-  T sms = 1;         // streaming multiprocessors, or cores
-  T peak = 1;        // FLOP/µs of the table's dtype
-  T bandwidth = 1;   // B/µs
-  T l2 = 1;          // bytes of last-level cache
-  T a_bytes = 4;     // bytes an element: activations
-  T w_bytes = 4;     // weights
-  T out_bytes = 4;   // output
-  T kv_bytes = 4;    // keys and values
+  T sms = 1;        // streaming multiprocessors, or cores
+  T peak = 1;       // FLOP/µs of the table's dtype
+  T bandwidth = 1;  // B/µs
+  T l2 = 1;         // bytes of last-level cache
+  T a_bytes = 4;    // bytes an element: activations
+  T w_bytes = 4;    // weights
+  T out_bytes = 4;  // output
+  T kv_bytes = 4;   // keys and values
 
   template <class U>
   Machine<U> As() const {

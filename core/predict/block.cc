@@ -37,15 +37,15 @@ GPUETA_INLINE void FormLoop(const Machine<float>& machine, const float* theta, B
   }
 }
 
-#define GPUETA_FORM_FUNCTIONS(Form)                                                             \
-  GPUETA_CLONES void Plain##Form(const Machine<float>& machine, const float* theta, Block& b) { \
-    FormLoop<Form, false>(machine, theta, b);                                                   \
-  }                                                                                             \
-  GPUETA_CLONES void Full##Form(const Machine<float>& machine, const float* theta, Block& b) {  \
-    FormLoop<Form, true>(machine, theta, b);                                                    \
-  }                                                                                             \
+#define GPUETA_FORM_FUNCTIONS(Form)                                                                   \
+  GPUETA_CLONES void Plain##Form(const Machine<float>& machine, const float* theta, Block& b) {       \
+    FormLoop<Form, false>(machine, theta, b);                                                         \
+  }                                                                                                   \
+  GPUETA_CLONES void Full##Form(const Machine<float>& machine, const float* theta, Block& b) {        \
+    FormLoop<Form, true>(machine, theta, b);                                                          \
+  }                                                                                                   \
   void Run(const Form*, const Machine<float>& machine, const float* theta, bool features, Block& b) { \
-    features ? Full##Form(machine, theta, b) : Plain##Form(machine, theta, b);                  \
+    features ? Full##Form(machine, theta, b) : Plain##Form(machine, theta, b);                        \
   }
 
 GPUETA_FORM_FUNCTIONS(GemmForm)
@@ -94,7 +94,8 @@ int PaddedToFour(int n) { return (n + 3) / 4 * 4; }
 
 void EvaluateForm(Op op, Attention::Phase phase, const Machine<float>& machine, const float* theta, bool with_features,
                   Block& block) {
-  VisitForm(op, phase, [&]<class Form>() { Run(static_cast<const Form*>(nullptr), machine, theta, with_features, block); });
+  VisitForm(op, phase,
+            [&]<class Form>() { Run(static_cast<const Form*>(nullptr), machine, theta, with_features, block); });
 }
 
 CompiledResidual::CompiledResidual(const Residual& residual, int features, int variant) {
@@ -118,7 +119,8 @@ CompiledResidual::CompiledResidual(const Residual& residual, int features, int v
     layer.biases.assign(static_cast<std::size_t>(layer.outputs), 0.0F);
     for (int o = 0; o < outputs; ++o) {
       const int kept = l == 0 ? features : inputs;
-      for (int i = 0; i < kept; ++i) layer.weights[static_cast<std::size_t>(o * layer.inputs + i)] = weights[o * inputs + i];
+      for (int i = 0; i < kept; ++i)
+        layer.weights[static_cast<std::size_t>(o * layer.inputs + i)] = weights[o * inputs + i];
       float bias = biases[o];
       if (l == 0) {
         for (int i = features; i < all_inputs; ++i) {
@@ -152,7 +154,8 @@ void CompiledResidual::AddTo(Block& block) const {
     auto* out = &pong;
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       const Layer& layer = layers_[l];
-      DenseLayer(layer.weights.data(), layer.biases.data(), layer.inputs, layer.outputs, l + 1 < layers_.size(), *in, *out);
+      DenseLayer(layer.weights.data(), layer.biases.data(), layer.inputs, layer.outputs, l + 1 < layers_.size(), *in,
+                 *out);
       std::swap(in, out);
     }
     for (int r = 0; r < rows; ++r) block.log2_us[start + r] += (*in)[0][r] * static_cast<float>(math::kLog2E);

@@ -23,7 +23,8 @@ struct Block {
 };
 
 // Fills log2_us and, when asked, features from dims.
-void EvaluateForm(Op op, Attention::Phase phase, const Machine<float>& machine, const float* theta, bool with_features, Block& block);
+void EvaluateForm(Op op, Attention::Phase phase, const Machine<float>& machine, const float* theta, bool with_features,
+                  Block& block);
 
 // A residual made ready for one variant: inputs that are constant for it are
 // folded into the first layer.
@@ -40,9 +41,9 @@ class CompiledResidual {
  private:
   struct Layer {
     int inputs = 0;
-    int outputs = 0;              // padded to a multiple of 4
-    std::vector<float> weights;   // [output][input]
-    std::vector<float> biases;    // [output]
+    int outputs = 0;             // padded to a multiple of 4
+    std::vector<float> weights;  // [output][input]
+    std::vector<float> biases;   // [output]
   };
   std::vector<float> mean_;
   std::vector<float> scale_;

@@ -27,9 +27,11 @@ CompiledTable::CompiledTable(const Table& table) : table_(&table) {
   dim_min_.assign(table.dim_min.begin(), table.dim_min.end());
   dim_max_.assign(table.dim_max.begin(), table.dim_max.end());
   if (!table.measured_hash.empty()) {
-    const std::size_t bits = std::bit_ceil(std::max<std::size_t>(64, table.measured_hash.size() * kFilterBitsPerKernel));
+    const std::size_t bits =
+        std::bit_ceil(std::max<std::size_t>(64, table.measured_hash.size() * kFilterBitsPerKernel));
     measured_filter_.assign(bits / 64, 0);
-    for (std::uint32_t hash : table.measured_hash) measured_filter_[(hash & (bits - 1)) / 64] |= std::uint64_t{1} << (hash % 64);
+    for (std::uint32_t hash : table.measured_hash)
+      measured_filter_[(hash & (bits - 1)) / 64] |= std::uint64_t{1} << (hash % 64);
   }
 }
 

@@ -45,8 +45,8 @@ class CompiledTable {
   // `machine` holds the numbers of the device and dtype asked for. `label_hash`
   // is FoldHash(LabelHash(kernel)); pass use_measured = false when the table
   // stands in for another device, dtype or timing.
-  void Evaluate(const Machine<float>& machine, const VariantChoice& variant, std::uint32_t label_hash, bool use_measured,
-                Input& input, Output& output) const;
+  void Evaluate(const Machine<float>& machine, const VariantChoice& variant, std::uint32_t label_hash,
+                bool use_measured, Input& input, Output& output) const;
 
  private:
   void Widen(const Input& input, Output& output) const;

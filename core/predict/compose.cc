@@ -15,7 +15,7 @@ constexpr double kOverlapPower = 2.3;
 constexpr double kOwnShare = 0.7;  // of the error's variance; the rest is shared by the family
 
 struct Spread {
-  double own = 0;                                // Σ (w·s)²
+  double own = 0;                                            // Σ (w·s)²
   std::map<std::pair<Op, Attention::Phase>, double> family;  // Σ w·s
   double Combined() const {
     double shared = 0;
@@ -30,12 +30,15 @@ void Add(Spread& spread, const GraphPart& part, double weight, double half_width
   spread.family[{part.kernel.op(), KeyOf(part.kernel, Timing::kKernel).phase}] += x;
 }
 
-bool SameWork(const Kernel& a, const Kernel& b) { return a.dtype == b.dtype && a.work == b.work && a.launch == b.launch; }
+bool SameWork(const Kernel& a, const Kernel& b) {
+  return a.dtype == b.dtype && a.work == b.work && a.launch == b.launch;
+}
 
 }  // namespace
 
-absl::StatusOr<GraphEstimate> ComposeGraph(const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
-                                           const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel) {
+absl::StatusOr<GraphEstimate> ComposeGraph(
+    const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
+    const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel) {
   GraphEstimate out;
   std::unordered_multimap<std::uint64_t, std::size_t> seen;  // hash to part
   std::int64_t launches = 0;
@@ -43,10 +46,12 @@ absl::StatusOr<GraphEstimate> ComposeGraph(const Graph& graph, const std::vector
     if (graph.nodes[i].costing == Costing::kFree) continue;
     ++launches;
     const Kernel& kernel = kernels[i];
-    const std::uint64_t hash = (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^ (static_cast<std::uint64_t>(kernel.op()) << 8) ^
+    const std::uint64_t hash = (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^
+                               (static_cast<std::uint64_t>(kernel.op()) << 8) ^
                                static_cast<std::uint64_t>(kernel.dtype);
     const auto [begin, end] = seen.equal_range(hash);
-    const auto match = std::find_if(begin, end, [&](const auto& entry) { return SameWork(out.parts[entry.second].kernel, kernel); });
+    const auto match =
+        std::find_if(begin, end, [&](const auto& entry) { return SameWork(out.parts[entry.second].kernel, kernel); });
     if (match != end) {
       ++out.parts[match->second].count;
       continue;
@@ -60,8 +65,9 @@ absl::StatusOr<GraphEstimate> ComposeGraph(const Graph& graph, const std::vector
   double device_us = execution.gap_us * static_cast<double>(launches);
   for (const GraphPart& part : out.parts) device_us += static_cast<double>(part.count) * part.estimate.latency_us.p50;
   const double host_us = execution.host_issue_us * static_cast<double>(launches);
-  const double total = host_us > 0 ? std::pow(std::pow(device_us, kOverlapPower) + std::pow(host_us, kOverlapPower), 1 / kOverlapPower)
-                                   : device_us;
+  const double total =
+      host_us > 0 ? std::pow(std::pow(device_us, kOverlapPower) + std::pow(host_us, kOverlapPower), 1 / kOverlapPower)
+                  : device_us;
   Spread p90, p99;
   std::map<std::string_view, double> estimators;
   for (const GraphPart& part : out.parts) {
@@ -79,7 +85,9 @@ absl::StatusOr<GraphEstimate> ComposeGraph(const Graph& graph, const std::vector
   for (auto& [kind, us] : out.provenance) us /= kernels_us;
   out.latency_us = {total, total * std::exp(p90.Combined()), total * std::exp(p99.Combined())};
   if (!estimators.empty()) {
-    out.estimator = std::max_element(estimators.begin(), estimators.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+    out.estimator = std::max_element(estimators.begin(), estimators.end(), [](const auto& a, const auto& b) {
+                      return a.second < b.second;
+                    })->first;
   }
   out.memory_bytes = MemoryBytes(graph, kernels);
   out.warnings = graph.warnings;

@@ -27,8 +27,9 @@ struct ExecutionModel {
 // device and a part of its own, S² = 0.7·Σ(w·s)² + 0.3·Σ_family(Σ w·s)² with w
 // the share of the total and s the half-width in ln; repetitions of one kernel
 // share their error.
-absl::StatusOr<GraphEstimate> ComposeGraph(const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
-                                           const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel);
+absl::StatusOr<GraphEstimate> ComposeGraph(
+    const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
+    const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel);
 
 // Parameters and the largest sum of live activations, in bytes.
 std::int64_t MemoryBytes(const Graph& graph, const std::vector<Kernel>& kernels);

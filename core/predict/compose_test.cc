@@ -31,7 +31,8 @@ absl::StatusOr<Estimate> Ten(const Kernel&) {
 
 Graph Chain(int kernels) {
   Graph graph;
-  for (int i = 0; i < kernels; ++i) graph.nodes.push_back(Node(Gemm{.m = 8 + i, .n = 8, .k = 8}, i == 0 ? std::vector<int>{} : std::vector{i - 1}));
+  for (int i = 0; i < kernels; ++i)
+    graph.nodes.push_back(Node(Gemm{.m = 8 + i, .n = 8, .k = 8}, i == 0 ? std::vector<int>{} : std::vector{i - 1}));
   return graph;
 }
 
@@ -82,7 +83,9 @@ TEST(ComposeGraphTest, IndependentErrorsPartlyCancelRepeatedOnesDoNot) {
 
 TEST(ComposeGraphTest, ErrorsNameTheNode) {
   const Graph graph = Chain(2);
-  const auto e = ComposeGraph(graph, KernelsOf(graph), {}, [](const Kernel&) -> absl::StatusOr<Estimate> { return absl::FailedPreconditionError("no"); });
+  const auto e = ComposeGraph(graph, KernelsOf(graph), {}, [](const Kernel&) -> absl::StatusOr<Estimate> {
+    return absl::FailedPreconditionError("no");
+  });
   EXPECT_EQ(e.status().message(), "nodes[0] (n): no");
 }
 

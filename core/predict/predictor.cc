@@ -75,9 +75,9 @@ std::optional<int> DistanceOf(DType asked, DType has) {
 struct Route {
   const CompiledTable* table = nullptr;  // nullptr: the roofline
   bool own = false;                      // the device's, not the transfer profile's
-  Timing timing = Timing::kKernel;    // of the answer
-  double widening = 1;                // of the interval in ln(latency)
-  bool exact = false;                 // own table, this very key
+  Timing timing = Timing::kKernel;       // of the answer
+  double widening = 1;                   // of the interval in ln(latency)
+  bool exact = false;                    // own table, this very key
 };
 
 Provenance Settle(Provenance of_table, const Route& route) {
@@ -119,7 +119,8 @@ struct Predictor::State {
 
   absl::StatusOr<Route> RouteOf(const Kernel& kernel, const EstimateOptions& options) const;
   const KernelConfig* ConfigOf(const Kernel& kernel, const Route& route, const EstimateOptions& options) const;
-  Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine, Timing timing) const;
+  Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine,
+                            Timing timing) const;
   void EvaluateRoute(const Route& route, const TableKey& asked, const VariantChoice& variant, std::uint32_t label_hash,
                      CompiledTable::Input& input, CompiledTable::Output& output) const;
   absl::StatusOr<Estimate> EstimateValid(const Kernel& kernel, const EstimateOptions& options) const;
@@ -149,7 +150,8 @@ absl::StatusOr<Route> Predictor::State::RouteOf(const Kernel& kernel, const Esti
     best.table = &table;
     best.own = is_own;
     best.timing = options.timing.value_or(has.timing);
-    best.widening = (other_timing ? kOtherTimingWidening : 1) * (*distance > 0 || other_kv || other_backend ? kOtherDTypeWidening : 1);
+    best.widening = (other_timing ? kOtherTimingWidening : 1) *
+                    (*distance > 0 || other_kv || other_backend ? kOtherDTypeWidening : 1);
     best.exact = is_own && *distance == 0 && !other_timing && !other_kv && !other_backend;
   };
   if (own != nullptr) {
@@ -159,14 +161,17 @@ absl::StatusOr<Route> Predictor::State::RouteOf(const Kernel& kernel, const Esti
     for (const CompiledTable& table : transfer->tables()) consider(table, false);
   }
   if (best.table == nullptr && kernel.op() == Op::kCollective) {
-    return FailedPrecondition("no measurements of collectives and no link data for {}; publish a profile with collectives", spec.slug);
+    return FailedPrecondition(
+        "no measurements of collectives and no link data for {}; publish a profile with collectives", spec.slug);
   }
   return best;
 }
 
 // The kernel-aware configuration that answers, or nullptr.
-const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route& route, const EstimateOptions& options) const {
-  if (options.estimator == kFamily || route.table == nullptr || !route.exact || kernel.launch.kernel.empty()) return nullptr;
+const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route& route,
+                                               const EstimateOptions& options) const {
+  if (options.estimator == kFamily || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+    return nullptr;
   const auto& configs = route.table->table().kernel_configs;
   const auto it = std::lower_bound(configs.begin(), configs.end(), kernel.launch.kernel,
                                    [](const KernelConfig& c, const std::string& name) { return c.kernel < name; });
@@ -180,7 +185,8 @@ const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route
 Estimate Predictor::State::RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine,
                                             Timing timing) const {
   Estimate estimate;
-  const double us = ConvertTiming(RooflineUs(counts, machine) + kKernelFloorUs, Timing::kKernel, timing, eager_floor_us);
+  const double us =
+      ConvertTiming(RooflineUs(counts, machine) + kKernelFloorUs, Timing::kKernel, timing, eager_floor_us);
   estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
   estimate.provenance = Provenance::kRoofline;
   estimate.estimator = kRoofline;
@@ -189,13 +195,15 @@ Estimate Predictor::State::RooflineEstimate(const Kernel& kernel, const Counts& 
 }
 
 void Predictor::State::EvaluateRoute(const Route& route, const TableKey& asked, const VariantChoice& variant,
-                                     std::uint32_t label_hash, CompiledTable::Input& input, CompiledTable::Output& output) const {
+                                     std::uint32_t label_hash, CompiledTable::Input& input,
+                                     CompiledTable::Output& output) const {
   const Table& table = route.table->table();
   route.table->Evaluate(MachineFor(asked).As<float>(), variant, label_hash, route.exact, input, output);
   const int rows = input.block.rows;
   if (table.key.timing != route.timing) {
     const float floor = table.key.timing == Timing::kEager ? table.floor_us : static_cast<float>(eager_floor_us);
-    for (int r = 0; r < rows; ++r) output.p50_us[r] = ConvertTiming(output.p50_us[r], table.key.timing, route.timing, floor);
+    for (int r = 0; r < rows; ++r)
+      output.p50_us[r] = ConvertTiming(output.p50_us[r], table.key.timing, route.timing, floor);
   }
   for (int r = 0; r < rows; ++r) output.provenance[r] = Settle(output.provenance[r], route);
   if (route.widening == 1) return;
@@ -230,7 +238,8 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
   double p99_factor = output.p99_factor[0];
   estimate.provenance = output.provenance[0];
   estimate.estimator = kFamily;
-  if (const KernelConfig* config = ConfigOf(kernel, route, options); config != nullptr && estimate.provenance != Provenance::kMeasured) {
+  if (const KernelConfig* config = ConfigOf(kernel, route, options);
+      config != nullptr && estimate.provenance != Provenance::kMeasured) {
     if (const auto us = WaveLatencyUs(kernel, machine, *config); us.has_value() && *us > 0) {
       p50 = *us;
       p90_factor = std::exp(kZ90 * config->error_ln);
@@ -246,7 +255,8 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
 namespace {
 
 absl::Status CheckEstimator(const std::string& name) {
-  if (name.empty() || std::find(kEstimators.begin(), kEstimators.end(), name) != kEstimators.end()) return absl::OkStatus();
+  if (name.empty() || std::find(kEstimators.begin(), kEstimators.end(), name) != kEstimators.end())
+    return absl::OkStatus();
   return FieldError("estimator", fmt::format("\"{}\" is not one of {}", name, fmt::join(kEstimators, ", ")));
 }
 
@@ -256,16 +266,18 @@ absl::Status CheckRows(const Kernel& prototype, const KernelColumns& columns, st
   const int dims = DimNamesOf(prototype.op()).size;
   const auto at = [&](int d, std::size_t row) {
     const auto& column = columns.dims[static_cast<std::size_t>(d)];
-    return column.empty() ? defaults[static_cast<std::size_t>(d)] : static_cast<std::int64_t>(column[column.size() == 1 ? 0 : row]);
+    return column.empty() ? defaults[static_cast<std::size_t>(d)]
+                          : static_cast<std::int64_t>(column[column.size() == 1 ? 0 : row]);
   };
   for (int d = 0; d < dims; ++d) {
     const auto& column = columns.dims[static_cast<std::size_t>(d)];
     const auto smallest = static_cast<std::uint32_t>(std::max<std::int64_t>(SmallestDim(prototype.op(), d), 0));
     const auto bad = std::find_if(column.begin(), column.end(), [smallest](std::uint32_t v) { return v < smallest; });
     if (bad != column.end()) {
-      return FieldError(fmt::format("{}.{}[{}]", Name(prototype.op()), DimNamesOf(prototype.op()).names[static_cast<std::size_t>(d)],
-                                    bad - column.begin()),
-                        fmt::format("is {}, must be at least {}", *bad, smallest));
+      return FieldError(
+          fmt::format("{}.{}[{}]", Name(prototype.op()), DimNamesOf(prototype.op()).names[static_cast<std::size_t>(d)],
+                      bad - column.begin()),
+          fmt::format("is {}, must be at least {}", *bad, smallest));
     }
   }
   if (prototype.op() == Op::kCollective) return absl::OkStatus();
@@ -292,8 +304,8 @@ absl::Status CheckRows(const Kernel& prototype, const KernelColumns& columns, st
 
 std::span<const std::string_view> EstimatorNames() { return kEstimators; }
 
-Predictor::Predictor(DeviceSpec spec, std::shared_ptr<const CompiledProfile> own, std::shared_ptr<const CompiledProfile> transfer,
-                     std::int64_t version) {
+Predictor::Predictor(DeviceSpec spec, std::shared_ptr<const CompiledProfile> own,
+                     std::shared_ptr<const CompiledProfile> transfer, std::int64_t version) {
   auto state = std::make_unique<State>();
   state->spec = WithInferredCells(std::move(spec));
   state->own = std::move(own);
@@ -329,7 +341,8 @@ absl::StatusOr<Estimate> Predictor::EstimateKernel(const Kernel& kernel, const E
   return state_->EstimateValid(kernel, options);
 }
 
-absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const EstimateOptions& options, ColumnsResult& result) const {
+absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const EstimateOptions& options,
+                                        ColumnsResult& result) const {
   GPUETA_RETURN_IF_ERROR(CheckEstimator(options.estimator));
   const Kernel& prototype = columns.prototype;
   const Op op = prototype.op();
@@ -344,10 +357,12 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
       if (!otherwise.has_value()) return FieldError(field, "is empty; give one value a row, or one for all rows");
       defaults[static_cast<std::size_t>(d)] = *otherwise;
     } else if (column.size() != 1 && column.size() != columns.rows) {
-      return FieldError(field, fmt::format("has {} values, must have {} (the number of rows) or 1", column.size(), columns.rows));
+      return FieldError(
+          field, fmt::format("has {} values, must have {} (the number of rows) or 1", column.size(), columns.rows));
     }
   }
-  GPUETA_RETURN_IF_ERROR(CheckRows(prototype, columns, std::span(defaults).first(static_cast<std::size_t>(names.size))));
+  GPUETA_RETURN_IF_ERROR(
+      CheckRows(prototype, columns, std::span(defaults).first(static_cast<std::size_t>(names.size))));
   GPUETA_ASSIGN_OR_RETURN(const Route route, state_->RouteOf(prototype, options));
   const TableKey asked = KeyOf(prototype, route.timing);
   // The roofline and the kernel-aware form are scalar.
@@ -355,11 +370,13 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
   result.estimator = route.table == nullptr ? kRoofline : kFamily;
 
   // One label for all rows, except where a dim is part of it.
-  const bool label_varies = (op == Op::kVector && columns.dims[2].size() > 1) || (op == Op::kCollective && columns.dims[1].size() > 1);
+  const bool label_varies =
+      (op == Op::kVector && columns.dims[2].size() > 1) || (op == Op::kCollective && columns.dims[1].size() > 1);
   Kernel kernel = prototype;
   const auto at = [&](int d, std::size_t row) {
     const auto& column = columns.dims[static_cast<std::size_t>(d)];
-    return column.empty() ? defaults[static_cast<std::size_t>(d)] : static_cast<std::int64_t>(column[column.size() == 1 ? 0 : row]);
+    return column.empty() ? defaults[static_cast<std::size_t>(d)]
+                          : static_cast<std::int64_t>(column[column.size() == 1 ? 0 : row]);
   };
   const auto store = [&](std::size_t row, double p50, double p90, double p99, Provenance provenance) {
     if (!result.p50_us.empty()) result.p50_us[row] = static_cast<float>(p50);
@@ -424,10 +441,11 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
   kernel_options.timing = on_cpu ? Timing::kEager : Timing::kKernel;
   ExecutionModel execution;
   execution.host_issue_us = on_cpu || options.mode == ExecutionMode::kGraph ? 0
-                            : state_->host_issue_us > 0                      ? state_->host_issue_us
-                                                                             : kTypicalHostIssueUs;
+                            : state_->host_issue_us > 0                     ? state_->host_issue_us
+                                                                            : kTypicalHostIssueUs;
   execution.gap_us = !on_cpu && options.mode == ExecutionMode::kGraph ? kGraphGapUs : 0;
-  return ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) { return state_->EstimateValid(kernel, kernel_options); });
+  return ComposeGraph(graph, kernels, execution,
+                      [&](const Kernel& kernel) { return state_->EstimateValid(kernel, kernel_options); });
 }
 
 absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const EstimateOptions& options) const {
@@ -451,9 +469,12 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
   out.notes.push_back(fmt::format("table {} of {}, {} measurements", Describe(table.key),
                                   route.own ? "this device" : "other devices", table.rows));
   out.notes.push_back(variant.exact ? fmt::format("parameters of label \"{}\"", parameters.label)
-                                    : fmt::format("label \"{}\" was not measured; \"{}\" stands in", LabelOf(kernel), parameters.label));
-  if (table.key.dtype != asked.dtype) out.notes.push_back(fmt::format("{} scaled to {}", Name(table.key.dtype), Name(asked.dtype)));
-  if (table.key.timing != route.timing) out.notes.push_back(fmt::format("{} converted to {} timing", Name(table.key.timing), Name(route.timing)));
+                                    : fmt::format("label \"{}\" was not measured; \"{}\" stands in", LabelOf(kernel),
+                                                  parameters.label));
+  if (table.key.dtype != asked.dtype)
+    out.notes.push_back(fmt::format("{} scaled to {}", Name(table.key.dtype), Name(asked.dtype)));
+  if (table.key.timing != route.timing)
+    out.notes.push_back(fmt::format("{} converted to {} timing", Name(table.key.timing), Name(route.timing)));
   std::vector<double> dims;
   const DimNames& names = DimNamesOf(kernel.op());
   for (int d = 0; d < names.size; ++d) {
@@ -461,7 +482,8 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
     const auto i = static_cast<std::size_t>(d);
     dims.push_back(value);
     if (route.exact && (value < table.dim_min[i] || value > table.dim_max[i])) {
-      out.notes.push_back(fmt::format("{} = {} is outside the measured {} to {}", names.names[i], value, table.dim_min[i], table.dim_max[i]));
+      out.notes.push_back(fmt::format("{} = {} is outside the measured {} to {}", names.names[i], value,
+                                      table.dim_min[i], table.dim_max[i]));
     }
   }
   const std::vector<double> theta(parameters.theta.begin(), parameters.theta.end());
@@ -469,8 +491,10 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
   const FormInfo form = FormInfoOf(table.key.op, table.key.phase);
   for (std::size_t i = 0; i < form.params.size(); ++i) term(fmt::format("parameter {}", form.params[i].name), theta[i]);
   if (const KernelConfig* config = state_->ConfigOf(kernel, route, options); config != nullptr) {
-    out.notes.push_back(fmt::format("kernel {} with {} measurements, tile {}x{}", config->kernel, config->rows, config->tile_m, config->tile_n));
-    if (const auto r = WaveRegressors(kernel, machine, {config->tile_m, config->tile_n}, config->resident_blocks); r.has_value()) {
+    out.notes.push_back(fmt::format("kernel {} with {} measurements, tile {}x{}", config->kernel, config->rows,
+                                    config->tile_m, config->tile_n));
+    if (const auto r = WaveRegressors(kernel, machine, {config->tile_m, config->tile_n}, config->resident_blocks);
+        r.has_value()) {
       term("waves", (*r)[1]);
     }
   }

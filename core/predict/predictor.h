@@ -72,8 +72,8 @@ struct Explanation {
 class Predictor {
  public:
   // Either profile may be null.
-  Predictor(DeviceSpec spec, std::shared_ptr<const CompiledProfile> own, std::shared_ptr<const CompiledProfile> transfer,
-            std::int64_t version = 0);
+  Predictor(DeviceSpec spec, std::shared_ptr<const CompiledProfile> own,
+            std::shared_ptr<const CompiledProfile> transfer, std::int64_t version = 0);
   ~Predictor();
 
   const DeviceSpec& spec() const;

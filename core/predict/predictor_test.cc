@@ -75,7 +75,8 @@ TEST(PredictorTest, ProvenanceSaysWhatTheEstimateRestsOn) {
   EXPECT_EQ(predictor.EstimateKernel(GemmKernel(129, 256, 512))->provenance, Provenance::kInterpolated);
   EXPECT_EQ(predictor.EstimateKernel(GemmKernel(8192, 256, 512))->provenance, Provenance::kExtrapolated);
   EXPECT_EQ(predictor.EstimateKernel(GemmKernel(128, 256, 512, DType::kFp32))->provenance, Provenance::kTransferred);
-  EXPECT_EQ(predictor.EstimateKernel(GemmKernel(128, 256, 512), {.estimator = "roofline"})->provenance, Provenance::kRoofline);
+  EXPECT_EQ(predictor.EstimateKernel(GemmKernel(128, 256, 512), {.estimator = "roofline"})->provenance,
+            Provenance::kRoofline);
 }
 
 TEST(PredictorTest, AMeasuredKernelAnswersWithItsMeasurement) {
@@ -85,7 +86,8 @@ TEST(PredictorTest, AMeasuredKernelAnswersWithItsMeasurement) {
   without.tables[0].measured_ln.clear();
   const Predictor plain(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(without), nullptr);
   const Kernel kernel = GemmKernel(128, 256, 512);
-  EXPECT_NEAR(predictor.EstimateKernel(kernel)->latency_us.p50 / plain.EstimateKernel(kernel)->latency_us.p50, std::exp(0.3), 1e-5);
+  EXPECT_NEAR(predictor.EstimateKernel(kernel)->latency_us.p50 / plain.EstimateKernel(kernel)->latency_us.p50,
+              std::exp(0.3), 1e-5);
 }
 
 TEST(PredictorTest, IntervalsWidenOutsideTheHull) {
@@ -116,7 +118,10 @@ TEST(PredictorTest, AnotherTypeStandsInWithAWiderInterval) {
 
 TEST(PredictorTest, ACollectiveWithoutLinkDataIsRefused) {
   const Predictor predictor = RichPredictor();
-  const Kernel kernel{.name = "", .dtype = DType::kBf16, .work = Collective{.op = "all_reduce", .bytes = 1 << 20, .ranks = 8}, .launch = {}};
+  const Kernel kernel{.name = "",
+                      .dtype = DType::kBf16,
+                      .work = Collective{.op = "all_reduce", .bytes = 1 << 20, .ranks = 8},
+                      .launch = {}};
   EXPECT_EQ(predictor.EstimateKernel(kernel).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -141,15 +146,20 @@ TEST_P(ColumnsAgreeWithRows, ToTheBit) {
   std::mt19937 random(5);
   const std::vector<Kernel> prototypes = {
       GemmKernel(1, 1, 1),
-      {.name = "", .dtype = DType::kBf16, .work = Attention{.phase = Attention::Phase::kPrefill, .causal = 1, .kv_dtype = DType::kBf16}, .launch = {}},
+      {.name = "",
+       .dtype = DType::kBf16,
+       .work = Attention{.phase = Attention::Phase::kPrefill, .causal = 1, .kv_dtype = DType::kBf16},
+       .launch = {}},
       {.name = "", .dtype = DType::kBf16, .work = Vector{.op = "add"}, .launch = {}},
       {.name = "", .dtype = DType::kBf16, .work = Vector{.op = "never-seen"}, .launch = {}},
       {.name = "", .dtype = DType::kFp32, .work = Custom{.op = "mine"}, .launch = {}}};
   for (const Kernel& prototype : prototypes) {
     const Op op = prototype.op();
-    std::vector<std::vector<std::uint32_t>> dims(static_cast<std::size_t>(DimNamesOf(op).size), std::vector<std::uint32_t>(rows));
+    std::vector<std::vector<std::uint32_t>> dims(static_cast<std::size_t>(DimNamesOf(op).size),
+                                                 std::vector<std::uint32_t>(rows));
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      for (std::size_t r = 0; r < rows; ++r) dims[d][r] = 1 + static_cast<std::uint32_t>(random() % (op == Op::kAttention ? 300 : 5000));
+      for (std::size_t r = 0; r < rows; ++r)
+        dims[d][r] = 1 + static_cast<std::uint32_t>(random() % (op == Op::kAttention ? 300 : 5000));
     }
     if (op == Op::kAttention) {
       for (std::size_t r = 0; r < rows; ++r) {
@@ -199,14 +209,17 @@ TEST(EstimateColumnsTest, BadColumnsNameTheFieldAndTheRow) {
   columns.dims[2] = three;
   EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)), HasSubstr("gemm.k: is empty"));
   columns.dims[3] = two;
-  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)), HasSubstr("gemm.k: has 2 values, must have 3"));
+  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)),
+              HasSubstr("gemm.k: has 2 values, must have 3"));
   columns.dims[3] = zero;
   const std::vector<std::uint32_t> huge = {1, 1U << 31, 1};
   columns.dims[3] = three;
   columns.dims[1] = columns.dims[2] = huge;
-  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)), HasSubstr("rows[1].gemm.dims: more than 2^62"));
+  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)),
+              HasSubstr("rows[1].gemm.dims: more than 2^62"));
   columns.dims[3] = zero;
-  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)), HasSubstr("gemm.k[1]: is 0, must be at least 1"));
+  EXPECT_THAT(MessageOf(predictor.EstimateColumns(columns, {}, result)),
+              HasSubstr("gemm.k[1]: is 0, must be at least 1"));
 }
 
 TEST(WaveTest, TilesAreReadFromKernelNames) {
@@ -220,7 +233,9 @@ TEST(WaveTest, TilesAreReadFromKernelNames) {
 
 TEST(WaveTest, AnotherWaveBeginsWhenTheSlotsAreFull) {
   const Machine<double> machine{.sms = 10, .peak = 1e6, .bandwidth = 1e5, .l2 = 1e6};
-  const auto waves = [&](std::int64_t m) { return (*WaveRegressors(GemmKernel(m, 128, 64), machine, {128, 128}, 1))[1]; };
+  const auto waves = [&](std::int64_t m) {
+    return (*WaveRegressors(GemmKernel(m, 128, 64), machine, {128, 128}, 1))[1];
+  };
   EXPECT_EQ(waves(128 * 10), 1);
   EXPECT_EQ(waves(128 * 10 + 1), 2);
 }
@@ -228,8 +243,13 @@ TEST(WaveTest, AnotherWaveBeginsWhenTheSlotsAreFull) {
 TEST(WaveTest, TheConfigurationAnswersWhenItIsBetterKnown) {
   Profile profile = RichProfile();
   profile.tables[0].cv_mape = 0.08F;
-  profile.tables[0].kernel_configs = {{.kernel = "sgemm_128x128", .tile_m = 128, .tile_n = 128, .resident_blocks = 1,
-                                       .coefficients = {5, 0, 1, 0, 0}, .rows = 50, .error_ln = 0.02F}};
+  profile.tables[0].kernel_configs = {{.kernel = "sgemm_128x128",
+                                       .tile_m = 128,
+                                       .tile_n = 128,
+                                       .resident_blocks = 1,
+                                       .coefficients = {5, 0, 1, 0, 0},
+                                       .rows = 50,
+                                       .error_ln = 0.02F}};
   const Predictor predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(profile), nullptr);
   Kernel kernel = GemmKernel(1024, 1024, 4096);
   kernel.launch.kernel = "sgemm_128x128";
@@ -260,13 +280,16 @@ TEST(SnapshotTest, ANodesProfileAnswersOnlyForItsNode) {
   active.push_back({ParseProfile(SerializeProfile(MakeTestProfile("h100-sxm", 2))).value(), "node-7", 1});
   const auto snapshot = Snapshot::Build(active).value();
   const float usual = (*snapshot->Find("h100-sxm"))->profile()->profile.tables[0].variants[0].theta[0];
-  EXPECT_EQ((*snapshot->Find("h100-sxm", {{"node", "node-7"}}))->profile()->profile.tables[0].variants[0].theta[0], 2 * usual);
-  EXPECT_EQ((*snapshot->Find("h100-sxm", {{"node", "node-8"}}))->profile()->profile.tables[0].variants[0].theta[0], usual);
+  EXPECT_EQ((*snapshot->Find("h100-sxm", {{"node", "node-7"}}))->profile()->profile.tables[0].variants[0].theta[0],
+            2 * usual);
+  EXPECT_EQ((*snapshot->Find("h100-sxm", {{"node", "node-8"}}))->profile()->profile.tables[0].variants[0].theta[0],
+            usual);
 }
 
 TEST(SnapshotTest, TwoProfilesForTheSameKeyAreRefused) {
   std::vector<ActiveProfile> active;
-  for (float scale : {1.0F, 2.0F}) active.push_back({ParseProfile(SerializeProfile(MakeTestProfile("h100-sxm", scale))).value(), "", 1});
+  for (float scale : {1.0F, 2.0F})
+    active.push_back({ParseProfile(SerializeProfile(MakeTestProfile("h100-sxm", scale))).value(), "", 1});
   EXPECT_EQ(Snapshot::Build(active).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

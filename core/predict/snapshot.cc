@@ -20,7 +20,8 @@ int Snapshot::MatchOf(const Candidate& candidate, const std::map<std::string, st
   return matches;
 }
 
-absl::StatusOr<std::shared_ptr<const Snapshot>> Snapshot::Build(std::vector<ActiveProfile> profiles, const Catalogue& catalogue) {
+absl::StatusOr<std::shared_ptr<const Snapshot>> Snapshot::Build(std::vector<ActiveProfile> profiles,
+                                                                const Catalogue& catalogue) {
   auto snapshot = std::shared_ptr<Snapshot>(new Snapshot());
   snapshot->catalogue_ = &catalogue;
   for (ActiveProfile& active : profiles) {
@@ -47,13 +48,13 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> Snapshot::Build(std::vector<Acti
     }
     auto compiled = std::make_shared<const CompiledProfile>(std::move(active.loaded));
     same_device.push_back({std::move(labels), std::make_shared<const Predictor>(std::move(spec), std::move(compiled),
-                                                                               snapshot->transfer_, active.version)});
+                                                                                snapshot->transfer_, active.version)});
   }
   return std::shared_ptr<const Snapshot>(std::move(snapshot));
 }
 
-absl::StatusOr<std::shared_ptr<const Predictor>> Snapshot::Find(std::string_view slug,
-                                                                const std::map<std::string, std::string>& labels) const {
+absl::StatusOr<std::shared_ptr<const Predictor>> Snapshot::Find(
+    std::string_view slug, const std::map<std::string, std::string>& labels) const {
   const std::string canonical = catalogue_->CanonicalSlug(slug);
   if (const auto it = by_device_.find(canonical); it != by_device_.end()) {
     const Candidate* best = nullptr;

@@ -16,7 +16,8 @@ struct ProductShape {
 
 std::optional<ProductShape> ProductOf(const Kernel& kernel) {
   if (const auto* g = std::get_if<Gemm>(&kernel.work)) {
-    return ProductShape{static_cast<double>(g->batch), static_cast<double>(g->m), static_cast<double>(g->n), static_cast<double>(g->k)};
+    return ProductShape{static_cast<double>(g->batch), static_cast<double>(g->m), static_cast<double>(g->n),
+                        static_cast<double>(g->k)};
   }
   if (const auto* c = std::get_if<Conv2d>(&kernel.work)) {
     return ProductShape{static_cast<double>(c->groups), static_cast<double>(c->batch * OutHeight(*c) * OutWidth(*c)),

@@ -20,7 +20,8 @@ absl::Status CheckResidual(const Residual& residual, std::size_t inputs) {
   if (residual.feature_mean.size() != inputs || residual.feature_scale.size() != inputs) {
     return FieldError("residual.feature_mean", fmt::format("must have {} values", inputs));
   }
-  if (residual.hidden.empty() || residual.hidden.size() > 3) return FieldError("residual.hidden", "must have 1 to 3 layers");
+  if (residual.hidden.empty() || residual.hidden.size() > 3)
+    return FieldError("residual.hidden", "must have 1 to 3 layers");
   std::size_t expected = 0;
   std::size_t width = inputs;
   for (int hidden : residual.hidden) {
@@ -29,7 +30,8 @@ absl::Status CheckResidual(const Residual& residual, std::size_t inputs) {
     width = static_cast<std::size_t>(hidden);
   }
   expected += width + 1;
-  if (residual.weights.size() != expected) return FieldError("residual.weights", fmt::format("must have {} values", expected));
+  if (residual.weights.size() != expected)
+    return FieldError("residual.weights", fmt::format("must have {} values", expected));
   if (!AllFinite(residual.weights) || !AllFinite(residual.feature_mean) || !AllFinite(residual.feature_scale)) {
     return FieldError("residual", "has a value that is not finite");
   }
@@ -40,13 +42,16 @@ absl::Status CheckInterval(const Interval& i) {
   for (float v : {i.p90_ln, i.p99_ln, i.measured_p90_ln, i.measured_p99_ln, i.growth_per_octave}) {
     if (!std::isfinite(v) || v < 0 || v > 20) return FieldError("interval", "a width must be between 0 and 20");
   }
-  if (i.p99_ln < i.p90_ln || i.measured_p99_ln < i.measured_p90_ln) return FieldError("interval", "p99 must not be below p90");
+  if (i.p99_ln < i.p90_ln || i.measured_p99_ln < i.measured_p90_ln)
+    return FieldError("interval", "p99 must not be below p90");
   return absl::OkStatus();
 }
 
 absl::Status CheckConfig(const KernelConfig& config) {
-  if (!AllFinite(config.coefficients) || *std::min_element(config.coefficients.begin(), config.coefficients.end()) < 0) {
-    return FieldError("kernel_configs.coefficients", fmt::format("of {} must be finite and not negative", config.kernel));
+  if (!AllFinite(config.coefficients) ||
+      *std::min_element(config.coefficients.begin(), config.coefficients.end()) < 0) {
+    return FieldError("kernel_configs.coefficients",
+                      fmt::format("of {} must be finite and not negative", config.kernel));
   }
   if (config.tile_m < 0 || config.tile_n < 0 || config.resident_blocks < 1 || !std::isfinite(config.error_ln)) {
     return FieldError("kernel_configs", fmt::format("{} has a bad tile, resident_blocks or error", config.kernel));
@@ -61,17 +66,19 @@ absl::Status CheckTable(const Table& table) {
   }
   std::set<std::string> labels;
   for (const Variant& variant : table.variants) {
-    if (!labels.insert(variant.label).second) return FieldError("variants", fmt::format("label \"{}\" occurs twice", variant.label));
+    if (!labels.insert(variant.label).second)
+      return FieldError("variants", fmt::format("label \"{}\" occurs twice", variant.label));
     if (variant.theta.size() != form.params.size()) {
-      return FieldError("variants.theta", fmt::format("must have {} parameters, has {}", form.params.size(), variant.theta.size()));
+      return FieldError("variants.theta",
+                        fmt::format("must have {} parameters, has {}", form.params.size(), variant.theta.size()));
     }
     for (std::size_t i = 0; i < form.params.size(); ++i) {
       const ParamSpec& param = form.params[i];
       // Bounds hold to rounding of the stored float.
       const double slack = 1e-4 * (std::abs(param.low) + std::abs(param.high));
       if (!(variant.theta[i] >= param.low - slack && variant.theta[i] <= param.high + slack)) {
-        return FieldError("variants.theta", fmt::format("{} of \"{}\" is {}, must be between {} and {}", param.name, variant.label,
-                                                        variant.theta[i], param.low, param.high));
+        return FieldError("variants.theta", fmt::format("{} of \"{}\" is {}, must be between {} and {}", param.name,
+                                                        variant.label, variant.theta[i], param.low, param.high));
       }
     }
   }
@@ -89,20 +96,24 @@ absl::Status CheckTable(const Table& table) {
   if (table.measured_hash.size() != table.measured_ln.size()) {
     return FieldError("measured_hash", "must be as long as measured_ln");
   }
-  if (std::adjacent_find(table.measured_hash.begin(), table.measured_hash.end(), std::greater_equal<>()) != table.measured_hash.end()) {
+  if (std::adjacent_find(table.measured_hash.begin(), table.measured_hash.end(), std::greater_equal<>()) !=
+      table.measured_hash.end()) {
     return FieldError("measured_hash", "must be sorted, without repetitions");
   }
   if (!AllFinite(table.measured_ln)) return FieldError("measured_ln", "has a value that is not finite");
   for (const KernelConfig& config : table.kernel_configs) GPUETA_RETURN_IF_ERROR(CheckConfig(config));
-  if (!std::isfinite(table.floor_us) || table.floor_us < 0) return FieldError("floor_us", "must be finite and not negative");
-  if (!std::isfinite(table.cv_mape) || table.cv_mape < 0) return FieldError("cv_mape", "must be finite and not negative");
+  if (!std::isfinite(table.floor_us) || table.floor_us < 0)
+    return FieldError("floor_us", "must be finite and not negative");
+  if (!std::isfinite(table.cv_mape) || table.cv_mape < 0)
+    return FieldError("cv_mape", "must be finite and not negative");
   return absl::OkStatus();
 }
 
 }  // namespace
 
 const Table* Profile::Find(const TableKey& key) const {
-  const auto it = std::lower_bound(tables.begin(), tables.end(), key, [](const Table& t, const TableKey& k) { return t.key < k; });
+  const auto it =
+      std::lower_bound(tables.begin(), tables.end(), key, [](const Table& t, const TableKey& k) { return t.key < k; });
   return it != tables.end() && it->key == key ? &*it : nullptr;
 }
 
@@ -112,7 +123,8 @@ absl::Status CheckStructure(const Profile& profile) {
     const Table& table = profile.tables[i];
     const std::string where = fmt::format("tables[{}] ({})", i, Describe(table.key));
     GPUETA_RETURN_IF_ERROR(InField(where, CheckTable(table)));
-    if (i > 0 && !(profile.tables[i - 1].key < table.key)) return FieldError(where, "tables must be sorted by key, without repetitions");
+    if (i > 0 && !(profile.tables[i - 1].key < table.key))
+      return FieldError(where, "tables must be sorted by key, without repetitions");
   }
   if (!std::isfinite(profile.host_issue_us) || profile.host_issue_us < 0) {
     return FieldError("host_issue_us", "must be finite and not negative");

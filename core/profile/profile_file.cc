@@ -52,7 +52,8 @@ absl::StatusOr<LoadedProfile> ParseProfile(std::string_view bytes) {
                               file.schema_version(), kProfileSchemaVersion);
   }
   const Sha256Digest digest = Sha256(file.payload());
-  if (file.sha256() != BytesOf(digest)) return InvalidArgument("the profile's checksum is wrong: the file is damaged; copy it again");
+  if (file.sha256() != BytesOf(digest))
+    return InvalidArgument("the profile's checksum is wrong: the file is damaged; copy it again");
   v1::Profile message;
   if (!message.ParseFromString(file.payload())) return InvalidArgument("the profile's payload is not readable");
   GPUETA_ASSIGN_OR_RETURN(Profile profile, wire::Decode(message));

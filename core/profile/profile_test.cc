@@ -106,7 +106,8 @@ TEST(ProfileFileTest, SaveIsAllOrNothing) {
   ASSERT_TRUE(SaveProfile(FullProfile(), path).ok());
   EXPECT_EQ(LoadProfile(path)->profile.device, "h100-sxm");
   EXPECT_FALSE(std::filesystem::exists(path + ".part"));
-  EXPECT_EQ(SaveProfile(FullProfile(), directory.File("missing/a.profile")).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(SaveProfile(FullProfile(), directory.File("missing/a.profile")).status().code(),
+            absl::StatusCode::kUnavailable);
 }
 
 TEST(ProfileFileTest, ErrorsNameThePath) {
@@ -151,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"CrossedInterval", [](Profile& p) { p.tables[0].interval.p99_ln = 0.1F; }, "p99"},
         Damage{"EmptyHull", [](Profile& p) { p.tables[0].dim_min[1] = 1e9; }, "hull of m is empty"},
         Damage{"UnsortedHashes", [](Profile& p) { p.tables[0].measured_hash[0] = 5000; }, "sorted"},
-        Damage{"NegativeCoefficient", [](Profile& p) { p.tables[0].kernel_configs[0].coefficients[1] = -1; }, "not negative"},
+        Damage{"NegativeCoefficient", [](Profile& p) { p.tables[0].kernel_configs[0].coefficients[1] = -1; },
+               "not negative"},
         Damage{"TablesOutOfOrder", [](Profile& p) { std::swap(p.tables[0], p.tables[2]); }, "sorted by key"}),
     [](const auto& instance) { return instance.param.name; });
 

@@ -16,7 +16,8 @@ inline Table MakeTestTable(const TableKey& key, const std::string& label = "") {
   table.key = key;
   table.rows = 100;
   Variant any{.label = "*", .theta = {}, .rows = 100};
-  for (const ParamSpec& param : FormInfoOf(key.op, key.phase).params) any.theta.push_back(static_cast<float>(param.start));
+  for (const ParamSpec& param : FormInfoOf(key.op, key.phase).params)
+    any.theta.push_back(static_cast<float>(param.start));
   table.variants.push_back(any);
   if (!label.empty()) {
     any.label = label;
@@ -37,11 +38,15 @@ inline Table MakeTestTable(const TableKey& key, const std::string& label = "") {
 inline Profile MakeTestProfile(const std::string& slug, float scale = 1) {
   Profile profile;
   profile.device = slug;
-  profile.spec = Catalogue::BuiltIn().Get(slug).value_or(DeviceSpec{.slug = slug, .sm_count = 4, .mem_bandwidth_gb_s = 50, .fp32_tflops = 0.5});
+  profile.spec = Catalogue::BuiltIn().Get(slug).value_or(
+      DeviceSpec{.slug = slug, .sm_count = 4, .mem_bandwidth_gb_s = 50, .fp32_tflops = 0.5});
   using enum DType;
   profile.tables.push_back(MakeTestTable({.op = Op::kGemm, .dtype = kBf16, .timing = Timing::kGraph}, "gemm"));
-  profile.tables.push_back(MakeTestTable(
-      {.op = Op::kAttention, .phase = Attention::Phase::kPrefill, .dtype = kBf16, .kv_dtype = kBf16, .timing = Timing::kGraph}));
+  profile.tables.push_back(MakeTestTable({.op = Op::kAttention,
+                                          .phase = Attention::Phase::kPrefill,
+                                          .dtype = kBf16,
+                                          .kv_dtype = kBf16,
+                                          .timing = Timing::kGraph}));
   profile.tables.push_back(MakeTestTable({.op = Op::kVector, .dtype = kBf16, .timing = Timing::kGraph}, "add/2"));
   for (Table& table : profile.tables) {
     for (Variant& variant : table.variants) variant.theta[0] *= scale;

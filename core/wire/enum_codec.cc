@@ -2,7 +2,8 @@
 
 namespace gpueta::wire {
 
-static_assert(static_cast<int>(DType::kFp64) + 1 == v1::DTYPE_FP64 && static_cast<int>(DType::kInt4) + 1 == v1::DTYPE_INT4);
+static_assert(static_cast<int>(DType::kFp64) + 1 == v1::DTYPE_FP64 &&
+              static_cast<int>(DType::kInt4) + 1 == v1::DTYPE_INT4);
 static_assert(static_cast<int>(Timing::kEager) + 1 == v1::TIMING_EAGER &&
               static_cast<int>(Timing::kKernel) + 1 == v1::TIMING_KERNEL);
 

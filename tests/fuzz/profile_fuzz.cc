@@ -26,17 +26,32 @@ void Use(LoadedProfile loaded) {
     kernel.dtype = table.key.dtype;
     switch (table.key.op) {
       case Op::kGemm: kernel.work = Gemm{.m = 100, .n = 200, .k = 300}; break;
-      case Op::kConv2d: kernel.work = Conv2d{.in_channels = 8, .height = 9, .width = 9, .out_channels = 8, .kernel_h = 3, .kernel_w = 3}; break;
-      case Op::kAttention:
-        kernel.work = Attention{.phase = table.key.phase, .query_len = 1, .kv_len = 77, .heads = 8, .kv_heads = 2, .head_dim = 64, .kv_dtype = table.key.kv_dtype};
+      case Op::kConv2d:
+        kernel.work =
+            Conv2d{.in_channels = 8, .height = 9, .width = 9, .out_channels = 8, .kernel_h = 3, .kernel_w = 3};
         break;
-      case Op::kMoe: kernel.work = Moe{.num_tokens = 9, .hidden_size = 64, .inter_size = 64, .top_k = 2, .num_experts = 8}; break;
+      case Op::kAttention:
+        kernel.work = Attention{.phase = table.key.phase,
+                                .query_len = 1,
+                                .kv_len = 77,
+                                .heads = 8,
+                                .kv_heads = 2,
+                                .head_dim = 64,
+                                .kv_dtype = table.key.kv_dtype};
+        break;
+      case Op::kMoe:
+        kernel.work = Moe{.num_tokens = 9, .hidden_size = 64, .inter_size = 64, .top_k = 2, .num_experts = 8};
+        break;
       case Op::kVector: kernel.work = Vector{.op = "add", .rows = 10, .cols = 10}; break;
-      case Op::kCollective: kernel.work = Collective{.op = "all_reduce", .backend = table.key.backend, .bytes = 1024, .ranks = 4}; break;
+      case Op::kCollective:
+        kernel.work = Collective{.op = "all_reduce", .backend = table.key.backend, .bytes = 1024, .ranks = 4};
+        break;
       case Op::kCustom: kernel.work = Custom{.op = "x", .flops = 10, .bytes = 10}; break;
     }
     const auto estimate = predictor.EstimateKernel(kernel, {.timing = table.key.timing});
-    if (estimate.ok() && !(estimate->latency_us.p50 <= estimate->latency_us.p90 && estimate->latency_us.p90 <= estimate->latency_us.p99)) std::abort();
+    if (estimate.ok() &&
+        !(estimate->latency_us.p50 <= estimate->latency_us.p90 && estimate->latency_us.p90 <= estimate->latency_us.p99))
+      std::abort();
   }
 }
 

@@ -41,7 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!options.ok()) return 0;
   if (request.has_columns()) EstimateColumns(request.columns(), *options);
   if (request.has_kernel()) {
-    if (const auto kernel = wire::Decode(request.kernel()); kernel.ok()) (void)ThePredictor().Explain(*kernel, *options);
+    if (const auto kernel = wire::Decode(request.kernel()); kernel.ok())
+      (void)ThePredictor().Explain(*kernel, *options);
   }
   if (request.has_graph()) {
     const auto graph = wire::Decode(request.graph().graph());

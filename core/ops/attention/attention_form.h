@@ -129,8 +129,8 @@ struct DecodeForm {
       {"fill", 0.3, 0.01, 4, true},
   }};
   static constexpr std::array<std::string_view, 14> kFeatures = {
-      "log2 batch", "log2 kv_len", "log2 heads",    "log2 kv_heads", "log2 head_dim", "log2 group", "is mha",
-      "working set", "clipped ws", "blocks per SM", "log2 kv blocks", "padded group", "wave waste", "fill"};
+      "log2 batch",  "log2 kv_len", "log2 heads",    "log2 kv_heads",  "log2 head_dim", "log2 group", "is mha",
+      "working set", "clipped ws",  "blocks per SM", "log2 kv blocks", "padded group",  "wave waste", "fill"};
 
   template <class T>
   static GPUETA_INLINE T LatencyUs(const Machine<T>& mc, const T* p, const T* d) {
@@ -143,8 +143,8 @@ struct DecodeForm {
     const T waste = Waste(mc, blocks);
     const T wave = (T(1) - p[12]) * waste + p[12];
     const T fill = Clamp(blocks * Max(kv / T(128), T(1)) / mc.sms / p[13], T(0.02), T(1));
-    const T memory = p[1] * kv_bytes / mc.bandwidth * CacheFactor((kv_bytes + q_bytes) / mc.l2, p[2], p[3], p[11]) * wave *
-                     Pow(fill, T(-0.5));
+    const T memory = p[1] * kv_bytes / mc.bandwidth * CacheFactor((kv_bytes + q_bytes) / mc.l2, p[2], p[3], p[11]) *
+                     wave * Pow(fill, T(-0.5));
     const T compute = p[6] * T(4) * blocks * group * kv * dim / mc.peak * wave;
     const T latency = p[7] * kv / T(128) / (T(1) + kv / T(128) / p[9]);
     const T sequence = p[4] * blocks / mc.sms + p[5] * batch * T(1e-2) + p[10] * q_bytes / mc.bandwidth;

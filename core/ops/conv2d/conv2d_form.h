@@ -29,9 +29,9 @@ struct Conv2dForm {
       {"depth_overhead", 4, 0.1, 64},  // loop steps' worth of start-up in the reduction
   }};
   static constexpr std::array<std::string_view, 16> kFeatures = {
-      "log2 batch", "log2 in_channels", "log2 out_channels", "log2 height", "kernel",    "stride",
-      "padding",    "log2 rows",        "log2 depth",        "log2 flops",  "log2 bytes", "waste",
-      "tiles",      "is 3x3",           "is 1x1",            "log2 groups"};
+      "log2 batch", "log2 in_channels", "log2 out_channels", "log2 height", "kernel", "stride", "padding",
+      "log2 rows",  "log2 depth",       "log2 flops",        "log2 bytes",  "waste",  "tiles",  "is 3x3",
+      "is 1x1",     "log2 groups"};
 
   template <class T>
   struct Geometry {

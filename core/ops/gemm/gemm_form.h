@@ -33,9 +33,9 @@ struct GemmForm {
       {"quantise", 0.02, 0.001, 60},  // dynamic scaling of A: reads it twice, writes it once
   }};
   static constexpr std::array<std::string_view, 15> kFeatures = {
-      "log2 m",           "log2 n",          "log2 k",     "waste 64x64",      "waste 128x128",
-      "waste 128x256",    "pad m to 64",     "intensity",  "working set",      "tiles 128 per SM",
-      "m not multiple 8", "pad m to 8",      "m is 1",     "clipped ws",       "log2 batch"};
+      "log2 m",           "log2 n",      "log2 k",    "waste 64x64", "waste 128x128",
+      "waste 128x256",    "pad m to 64", "intensity", "working set", "tiles 128 per SM",
+      "m not multiple 8", "pad m to 8",  "m is 1",    "clipped ws",  "log2 batch"};
 
   template <class T>
   struct Work {
@@ -69,7 +69,8 @@ struct GemmForm {
     const T compute = T(2) * k * p[1] * ((T(1) - p[7]) * work.cheapest + p[7] * work.balanced) / mc.peak;
     const T read = batch * k * (m * mc.a_bytes + n * mc.w_bytes);
     const T write = batch * m * n * mc.out_bytes;
-    const T memory = (p[2] * read + p[3] * write) / mc.bandwidth * CacheFactor((read + write) / mc.l2, p[4], p[9], p[10]);
+    const T memory =
+        (p[2] * read + p[3] * write) / mc.bandwidth * CacheFactor((read + write) / mc.l2, p[4], p[9], p[10]);
     const T latency = p[5] * T(1e-3) * k / (T(1) + k / p[6]);
     const T quantise = p[11] * T(3) * mc.a_bytes * batch * m * k / mc.bandwidth;
     return p[0] + SmoothMax(p[8], compute, memory, latency) + quantise;

@@ -27,8 +27,9 @@ struct MoeForm {
       {"expert_spread", 0.8, 0.3, 1.5},
   }};
   static constexpr std::array<std::string_view, 13> kFeatures = {
-      "log2 tokens", "log2 hidden", "log2 inter", "log2 top_k",       "log2 experts", "log2 local experts", "log2 ep",
-      "log2 rows",   "rows/expert", "active",     "log2 flops", "log2 bytes",   "waves"};
+      "log2 tokens",        "log2 hidden", "log2 inter", "log2 top_k",  "log2 experts",
+      "log2 local experts", "log2 ep",     "log2 rows",  "rows/expert", "active",
+      "log2 flops",         "log2 bytes",  "waves"};
 
   template <class T>
   static GPUETA_INLINE T LatencyUs(const Machine<T>& mc, const T* p, const T* d) {

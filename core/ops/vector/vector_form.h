@@ -21,8 +21,8 @@ struct VectorForm {
       {"memory", 1.2, 0.05, 60, true},
       {"row_ns", 0.3, 0.001, 50, true},
   }};
-  static constexpr std::array<std::string_view, 6> kFeatures = {"log2 rows", "log2 cols", "log2 bytes",
-                                                                "clipped ws", "operands", "cols not multiple 4"};
+  static constexpr std::array<std::string_view, 6> kFeatures = {"log2 rows",  "log2 cols", "log2 bytes",
+                                                                "clipped ws", "operands",  "cols not multiple 4"};
 
   template <class T>
   static GPUETA_INLINE T LatencyUs(const Machine<T>& mc, const T* p, const T* d) {

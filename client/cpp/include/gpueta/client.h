@@ -80,7 +80,8 @@ class Client {
   absl::StatusOr<v1::ProfileInfo> ActivateProfile(const v1::ActivateProfileRequest& request);
   absl::StatusOr<v1::ProfileInfo> RollbackProfile(const v1::RollbackProfileRequest& request);
   // Calls `on_event` until it returns false or the stream breaks.
-  absl::Status WatchProfiles(const v1::WatchProfilesRequest& request, const std::function<bool(const v1::ProfileEvent&)>& on_event);
+  absl::Status WatchProfiles(const v1::WatchProfilesRequest& request,
+                             const std::function<bool(const v1::ProfileEvent&)>& on_event);
 
  private:
   struct State;
