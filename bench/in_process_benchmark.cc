@@ -87,7 +87,7 @@ void BM_SingleKernel(benchmark::State& state, const Predictor& (*predictor)(), O
     }
   }
   std::size_t i = 0;
-  for (auto _ : state) benchmark::DoNotOptimize(predictor().EstimateKernel(kernels[i++ % kKernels]));
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(predictor().EstimateKernel(kernels[i++ % kKernels]));
   state.SetItemsProcessed(state.iterations());
 }
 
@@ -98,7 +98,7 @@ void BM_Columns(benchmark::State& state, const Predictor& (*predictor)(), Op op)
   std::vector<float> p50(kRows), p90(kRows), p99(kRows);
   std::vector<Provenance> provenance(kRows);
   ColumnsResult result{.p50_us = p50, .p90_us = p90, .p99_us = p99, .provenance = provenance};
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     if (!predictor().EstimateColumns(rows.columns, {}, result).ok()) state.SkipWithError("refused");
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kRows));

@@ -72,8 +72,9 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 // meanwhile. Returns the seconds from the first write to the last answer.
 absl::StatusOr<double> RunStream(const std::shared_ptr<grpc::Channel>& channel,
                                  const std::vector<grpc::ByteBuffer>& items, std::vector<grpc::ByteBuffer>& answers) {
-  enum Tag : intptr_t { kStart = 1, kRead, kWrite, kFinish };
-  const auto tag = [](Tag t) { return reinterpret_cast<void*>(t); };
+  enum Tag : std::uint8_t { kStart, kRead, kWrite, kFinish };
+  static Tag tags[] = {kStart, kRead, kWrite, kFinish};
+  const auto tag = [](Tag t) -> void* { return &tags[t]; };
   grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
   grpc::ClientContext context;
@@ -88,7 +89,7 @@ absl::StatusOr<double> RunStream(const std::shared_ptr<grpc::Channel>& channel,
   grpc::Status status;
   bool finishing = false;
   while (queue.Next(&got, &ok)) {
-    const auto what = static_cast<Tag>(reinterpret_cast<intptr_t>(got));
+    const Tag what = *static_cast<Tag*>(got);
     if (what == kFinish) break;
     if (!ok && !finishing) {
       finishing = true;

@@ -15,16 +15,16 @@ SnapshotPointer<int>& ThePointer() {
 }
 
 void BM_SnapshotPointerRead(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(ThePointer().Read());
+  for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(ThePointer().Read());
 }
 BENCHMARK(BM_SnapshotPointerRead)->ThreadRange(1, 4)->UseRealTime();
 
 // The first thread swaps all the time; the others read.
 void BM_SnapshotPointerReadWhileSwapping(benchmark::State& state) {
   if (state.thread_index() == 0) {
-    for (auto _ : state) ThePointer().Swap(std::make_shared<const int>(2));
+    for ([[maybe_unused]] auto _ : state) ThePointer().Swap(std::make_shared<const int>(2));
   } else {
-    for (auto _ : state) benchmark::DoNotOptimize(ThePointer().Read());
+    for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(ThePointer().Read());
   }
 }
 BENCHMARK(BM_SnapshotPointerReadWhileSwapping)->Threads(2)->Threads(4)->UseRealTime();
@@ -32,7 +32,7 @@ BENCHMARK(BM_SnapshotPointerReadWhileSwapping)->Threads(2)->Threads(4)->UseRealT
 void BM_MutexRead(benchmark::State& state) {
   static std::mutex mutex;
   static const std::shared_ptr<const int>& value = *new std::shared_ptr<const int>(std::make_shared<const int>(1));
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     const std::lock_guard lock(mutex);
     std::shared_ptr<const int> copy = value;
     benchmark::DoNotOptimize(copy);
