@@ -446,7 +446,9 @@ bool SymInt::Poly::IsNonNegativeByBound(const SymInt& x, const Term& term, int& 
 absl::StatusOr<std::int64_t> SymInt::Poly::Evaluate(const Atom& atom, const SymbolValues& values) {
   if (atom.function == Function::kSymbol) {
     const auto found = values.find(atom.symbol);
-    if (found == values.end()) return FailedPrecondition("symbol \"{}\" has no value; bind it", atom.symbol);
+    if (found == values.end()) {
+      return FailedPrecondition("symbol \"{0}\" has no value; bind it in dims (gpueta --dim {0}=N)", atom.symbol);
+    }
     return found->second;
   }
   GPUETA_ASSIGN_OR_RETURN(std::int64_t result, atom.args[0].Evaluate(values));
@@ -530,11 +532,10 @@ std::string SymInt::ToString() const {
     bool started = magnitude != 1 || term.monomial.empty();
     if (started) text += fmt::to_string(magnitude);
     for (const Factor& factor : term.monomial) {
-      for (int i = 0; i < factor.power; ++i) {
-        if (started) text += '*';
-        started = true;
-        Poly::Append(*factor.atom, text);
-      }
+      if (started) text += '*';
+      started = true;
+      Poly::Append(*factor.atom, text);
+      if (factor.power > 1) text += fmt::format("**{}", factor.power);
     }
   }
   return text;
@@ -604,7 +605,7 @@ bool IsKnownNonNegative(const SymInt& x) {
 bool IsSymbolName(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !name.empty() && letter(name[0]) &&
+  return !name.empty() && name.size() <= kMaxSymbolLength && letter(name[0]) &&
          std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
 }
 

@@ -2,6 +2,7 @@
 // them: "197*batch", "floordiv(sequence + 1, 2)".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "absl/status/statusor.h"
 
 namespace gpueta {
+
+inline constexpr std::size_t kMaxSymbolLength = 128;
 
 // Values of symbols by name.
 using SymbolValues = std::map<std::string, std::int64_t>;
@@ -86,7 +89,8 @@ std::optional<SymInt> ExactDiv(const SymInt& a, const SymInt& b);
 // True only if x ≥ 0 can be proved for all values of the symbols.
 bool IsKnownNonNegative(const SymInt& x);
 
-// A letter or underscore, then letters, digits and underscores.
+// A letter or underscore, then letters, digits and underscores; at most
+// kMaxSymbolLength characters.
 bool IsSymbolName(std::string_view name);
 
 }  // namespace gpueta

@@ -9,12 +9,12 @@
 namespace gpueta {
 namespace {
 
-// Exporters write a few dozen characters; a symbolic dim of ours stays below
-// some thousands (SymInt is bounded).
-constexpr std::size_t kMaxLength = 8192;
+// Exporters write a few dozen characters; the canonical text of the largest
+// expression, with the longest names, is shorter than this.
+constexpr std::size_t kMaxLength = 65536;
 constexpr int kMaxDepth = 64;
 constexpr std::size_t kMaxArguments = 16;
-constexpr std::int64_t kMaxExponent = 16;
+constexpr std::int64_t kMaxExponent = 16;  // the greatest degree of a SymInt
 
 class Parser {
  public:
@@ -105,7 +105,7 @@ class Parser {
   absl::StatusOr<SymInt> RaisedTo(const SymInt& base) {
     if (std::isdigit(static_cast<unsigned char>(Next())) == 0) return Unexpected("an integer exponent");
     GPUETA_ASSIGN_OR_RETURN(const SymInt exponent, Integer(false));
-    if (exponent.constant().value_or(kMaxExponent) >= kMaxExponent) return Unexpected("a smaller exponent");
+    if (exponent.constant().value_or(kMaxExponent) > kMaxExponent) return Unexpected("a smaller exponent");
     SymInt power = 1;
     for (std::int64_t i = 0; i < *exponent.constant(); ++i) power = power * base;
     return power;
@@ -143,7 +143,10 @@ class Parser {
     while (position_ < text_.size() && in_name(text_[position_])) ++position_;
     if (position_ == start) return Unexpected("a symbol, an integer or \"(\"");
     const std::string_view name = text_.substr(start, position_ - start);
-    if (!Accept("(")) return SymInt::Symbol(std::string(name));
+    if (!Accept("(")) {
+      if (name.size() > kMaxSymbolLength) return Unexpected("a shorter symbol");
+      return SymInt::Symbol(std::string(name));
+    }
     std::vector<SymInt> args;
     while (!Accept(")")) {
       if (!args.empty() && !Accept(",")) return Unexpected("\",\" or \")\"");

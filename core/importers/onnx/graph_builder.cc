@@ -28,9 +28,6 @@ constexpr std::int64_t kFoldingBudget = std::int64_t{1} << 22;
 // symbolic image sizes needs some millions.
 constexpr std::int64_t kShapeBudget = std::int64_t{1} << 22;
 
-// Longer names of dims are cut when they become symbols.
-constexpr std::size_t kMaxSymbolLength = 64;
-
 bool IsStandardDomain(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
 
 std::int64_t OpsetOf(const onnx::ModelProto& model) {
@@ -49,7 +46,7 @@ const OpRule& RuleFor(const onnx::NodeProto& node) {
 
 // The symbol that an open dim becomes when it has no usable name of its own.
 std::string SymbolFrom(std::string_view text) {
-  std::string name(text.substr(0, kMaxSymbolLength));
+  std::string name(text.substr(0, kMaxSymbolLength - 1));
   for (char& c : name) {
     if (!IsSymbolName(std::string{'_', c})) c = '_';
   }
@@ -170,10 +167,7 @@ class GraphBuilder {
     absl::StatusOr<SymInt> size = SymInt::Parse(param);
     std::set<std::string> symbols;
     if (size.ok()) size->CollectSymbols(symbols);
-    const bool usable = size.ok() && !size->overflowed() &&
-                        std::all_of(symbols.begin(), symbols.end(),
-                                    [](const std::string& symbol) { return symbol.size() <= kMaxSymbolLength; });
-    if (!usable) {
+    if (!size.ok() || size->overflowed()) {
       const std::string name = SymbolFrom(param.empty() ? fmt::format("{}_dim_{}", input, axis) : param);
       notes_.Assumed(place, fmt::format("is open; the symbol {} stands for it", name));
       size = SymInt::Symbol(name);
