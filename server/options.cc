@@ -3,10 +3,8 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 #include "server/config.pb.h"
 
 namespace gpueta {
@@ -57,15 +55,13 @@ absl::Status CheckSeconds(std::string_view name, double seconds) {
 }  // namespace
 
 absl::Status ReadConfigFile(const std::string& path, ServerOptions& options) {
-  std::ifstream in(path);
-  if (!in) return InvalidArgument("--config {}: cannot open the file", path);
-  std::ostringstream text;
-  text << in.rdbuf();
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (!text.ok()) return InvalidArgument("--config {}", MessageOf(text.status()));
   server::ServerConfig config;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text.str(), &config)) return InvalidArgument("--config {}: {}", path, error.text());
+  if (!parser.ParseFromString(*text, &config)) return InvalidArgument("--config {}: {}", path, error.text());
   return Prefixed(Apply(config, options), fmt::format("--config {}", path));
 }
 

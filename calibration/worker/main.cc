@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <ctime>
-#include <fstream>
 #include <sstream>
 
 #include "calibration/backends/backends.h"
@@ -12,6 +11,7 @@
 #include "calibration/worker/candidates.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 #include "gpueta/client.h"
 
 namespace gpueta {
@@ -71,10 +71,9 @@ absl::Status WriteMeasurementFile(const std::string& path, const std::vector<Mea
   for (const Measurement& m : measurements) by_op[m.kernel.op()].push_back(m);
   for (const auto& [op, rows] : by_op) {
     const std::string file = fmt::format("{}.{}.csv", path, Name(op));
-    std::ofstream out(file, std::ios::binary);
-    GPUETA_RETURN_IF_ERROR(WriteMeasurements(out, rows));
-    out.flush();
-    if (!out) return Unavailable("{}: cannot write the measurements", file);
+    std::ostringstream csv;
+    GPUETA_RETURN_IF_ERROR(WriteMeasurements(csv, rows));
+    GPUETA_RETURN_IF_ERROR(WriteWholeFile(file, csv.str()));
   }
   return absl::OkStatus();
 }

@@ -1,10 +1,7 @@
 #include "client/cli/inputs.h"
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 
@@ -31,23 +28,15 @@ absl::Status CheckDevice(const std::vector<Measurement>& rows, const std::string
 
 absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& spec_path) {
   if (spec_path.empty()) return Catalogue::BuiltIn().Get(slug);
-  std::ifstream in(spec_path);
-  if (!in) return NotFound("{}: cannot open the spec file", spec_path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  absl::StatusOr<DeviceSpec> spec = ParseSpecRow(text.str());
+  GPUETA_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(spec_path));
+  absl::StatusOr<DeviceSpec> spec = ParseSpecRow(text);
   if (!spec.ok()) return Prefixed(spec.status(), spec_path);
   if (!slug.empty()) spec->slug = slug;
   return spec;
 }
 
 std::string ProfileDirectory(const Globals& globals) {
-  if (!globals.profiles.empty()) return globals.profiles;
-  std::error_code error;
-  const auto executable = std::filesystem::read_symlink("/proc/self/exe", error);
-  const auto installed = executable.parent_path().parent_path() / "share" / "gpueta" / "profiles";
-  if (!error && std::filesystem::is_directory(installed)) return installed.string();
-  return GPUETA_SOURCE_PROFILES;
+  return globals.profiles.empty() ? DefaultProfileDirectory() : globals.profiles;
 }
 
 absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& globals,
@@ -68,23 +57,6 @@ absl::StatusOr<Client> ConnectToServer(const Globals& globals) {
   if (globals.server.empty())
     return InvalidArgument("this needs a server: give --server HOST:PORT or set GPUETA_SERVER");
   return Client::Connect(globals.server);
-}
-
-absl::Status WriteTextFile(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".part";
-  {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    out << text;
-    out.flush();
-    if (!out) {
-      std::error_code ignored;
-      std::filesystem::remove(temporary, ignored);
-      return Unavailable("{}: cannot write; check the directory and the space left", path);
-    }
-  }
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  return error ? Unavailable("{}: cannot write: {}", path, error.message()) : absl::OkStatus();
 }
 
 }  // namespace gpueta::cli

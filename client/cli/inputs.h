@@ -35,7 +35,4 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& glob
 // INVALID_ARGUMENT when neither --server nor GPUETA_SERVER is given.
 absl::StatusOr<Client> ConnectToServer(const Globals& globals);
 
-// Writes text to a file: all or nothing.
-absl::Status WriteTextFile(const std::string& path, const std::string& text);
-
 }  // namespace gpueta::cli

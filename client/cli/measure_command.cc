@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -13,6 +12,7 @@
 #include "client/cli/model_input.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 namespace {
@@ -48,7 +48,7 @@ absl::Status MeasureKernels(const MeasureArgs& args, const Globals& globals) {
     }
   }
   GPUETA_ASSIGN_OR_RETURN(const std::string csv, ToCsv(measured));
-  GPUETA_RETURN_IF_ERROR(WriteTextFile(args.out, csv));
+  GPUETA_RETURN_IF_ERROR(WriteWholeFile(args.out, csv));
   if (globals.json) {
     fmt::print("{}\n", nlohmann::json{{"rows", measured.size()}, {"disturbed", disturbed}, {"path", args.out}}.dump());
   } else {
@@ -63,7 +63,8 @@ absl::Status WriteByOp(const std::string& prefix, const std::vector<Measurement>
   for (const Measurement& m : measurements) by_op[m.kernel.op()].push_back(m);
   for (const auto& [op, rows] : by_op) {
     GPUETA_ASSIGN_OR_RETURN(const std::string csv, ToCsv(rows));
-    GPUETA_RETURN_IF_ERROR(WriteTextFile(by_op.size() == 1 ? prefix : fmt::format("{}.{}.csv", prefix, Name(op)), csv));
+    GPUETA_RETURN_IF_ERROR(
+        WriteWholeFile(by_op.size() == 1 ? prefix : fmt::format("{}.{}.csv", prefix, Name(op)), csv));
   }
   return absl::OkStatus();
 }

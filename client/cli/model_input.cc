@@ -3,10 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 #include "core/importers/onnx/onnx_importer.h"
 #include "core/wire/graph_codec.h"
 
@@ -45,11 +44,12 @@ void AddDimOptions(CLI::App& command, DimArgs& args) {
 
 absl::StatusOr<Graph> ReadModel(const std::string& path) {
   if (path.ends_with(".onnx")) return ImportOnnxFile(path);
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return NotFound("{}: no such file; give an .onnx or a graph file, or --server for a registered model", path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  absl::StatusOr<Graph> graph = wire::ReadGraphText(text.str());
+  const absl::StatusOr<std::string> text = ReadWholeFile(path);
+  if (absl::IsNotFound(text.status())) {
+    return NotFound("{}: no such file; give an .onnx or a graph file, or --server for a registered model", path);
+  }
+  GPUETA_RETURN_IF_ERROR(text.status());
+  absl::StatusOr<Graph> graph = wire::ReadGraphText(*text);
   if (!graph.ok()) return Prefixed(graph.status(), path);
   return graph;
 }

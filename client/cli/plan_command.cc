@@ -9,6 +9,7 @@
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 #include "core/measurements/copy_lines.h"
 #include "core/sampling/sampling.h"
 
@@ -86,7 +87,7 @@ absl::Status Plan(const PlanArgs& args, const Globals& globals) {
   absl::StatusOr<std::string> text = args.candidates.empty() ? Generate(args, *op, measured, globals.seed, count)
                                                              : ChooseFromFile(args, *op, measured, globals.seed, count);
   if (!text.ok()) return text.status();
-  GPUETA_RETURN_IF_ERROR(WriteTextFile(args.out, *text));
+  GPUETA_RETURN_IF_ERROR(WriteWholeFile(args.out, *text));
   if (globals.json) {
     fmt::print("{}\n", nlohmann::json{{"chosen", count}, {"path", args.out}}.dump());
   } else {

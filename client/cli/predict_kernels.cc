@@ -9,6 +9,7 @@
 #include "client/cli/inputs.h"
 #include "core/base/csv.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 namespace {
@@ -74,7 +75,7 @@ absl::Status PredictKernels(const PredictKernelsArgs& args, const Globals& globa
       ++predicted;
     }
   }
-  GPUETA_RETURN_IF_ERROR(WriteTextFile(args.out, out));
+  GPUETA_RETURN_IF_ERROR(WriteWholeFile(args.out, out));
   if (globals.json) {
     fmt::print("{}\n", nlohmann::json{{"rows", predicted}, {"path", args.out}}.dump());
   } else {

@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 #include "core/profile/profile.h"
 #include "core/wire/profile_codec.h"
 #include "gpueta/client.h"
@@ -157,7 +156,7 @@ absl::Status Get(const std::string& name, const std::string& out, const Globals&
   request.set_name(name);
   request.set_view(out.empty() ? v1::GetProfileRequest::VIEW_BASIC : v1::GetProfileRequest::VIEW_FULL);
   GPUETA_ASSIGN_OR_RETURN(const v1::GetProfileResponse response, client.GetProfile(request));
-  if (!out.empty()) GPUETA_RETURN_IF_ERROR(WriteTextFile(out, response.file()));
+  if (!out.empty()) GPUETA_RETURN_IF_ERROR(WriteWholeFile(out, response.file()));
   Print(response.info(), out.empty() ? "found" : "wrote", globals);
   return absl::OkStatus();
 }
@@ -165,11 +164,9 @@ absl::Status Get(const std::string& name, const std::string& out, const Globals&
 absl::Status Publish(const std::string& path, const std::string& node, bool activate, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const LoadedProfile loaded, LoadProfile(path));  // fail here rather than at the server
   GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << in.rdbuf();
+  GPUETA_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
   const std::string parent = "devices/" + loaded.profile.device + (node.empty() ? "" : "/nodes/" + node);
-  GPUETA_ASSIGN_OR_RETURN(const v1::ProfileInfo info, client.PublishProfile(parent, bytes.str(), activate));
+  GPUETA_ASSIGN_OR_RETURN(const v1::ProfileInfo info, client.PublishProfile(parent, bytes, activate));
   Print(info, "published", globals);
   return absl::OkStatus();
 }

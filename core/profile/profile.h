@@ -124,6 +124,10 @@ absl::StatusOr<LoadedProfile> ParseProfile(std::string_view bytes);
 absl::StatusOr<LoadedProfile> LoadProfile(const std::string& path);
 // Writes to a temporary file beside `path` and renames it: all or nothing.
 absl::StatusOr<std::string> SaveProfile(const Profile& profile, const std::string& path);  // returns the id
+// The ready profiles: beside the running program where it was installed
+// (share/gpueta/profiles), else those of the source tree it was built from.
+std::string DefaultProfileDirectory();
+
 // Every *.profile file of a directory, sorted by name.
 absl::StatusOr<std::vector<LoadedProfile>> LoadProfileDirectory(const std::string& path);
 

@@ -1,11 +1,10 @@
 // Profiles as files: serialise, parse, load, save.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/base/errors.h"
 #include "core/base/sha256.h"
+#include "core/base/whole_file.h"
 #include "core/profile/profile.h"
 #include "core/wire/profile_codec.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -62,11 +61,8 @@ absl::StatusOr<LoadedProfile> ParseProfile(std::string_view bytes) {
 }
 
 absl::StatusOr<LoadedProfile> LoadProfile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return NotFound("{}: cannot open the profile", path);
-  std::ostringstream bytes;
-  bytes << in.rdbuf();
-  absl::StatusOr<LoadedProfile> profile = ParseProfile(bytes.str());
+  GPUETA_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+  absl::StatusOr<LoadedProfile> profile = ParseProfile(bytes);
   if (!profile.ok()) return Prefixed(profile.status(), path);
   return profile;
 }
@@ -74,21 +70,15 @@ absl::StatusOr<LoadedProfile> LoadProfile(const std::string& path) {
 absl::StatusOr<std::string> SaveProfile(const Profile& profile, const std::string& path) {
   const std::string bytes = SerializeProfile(profile);
   GPUETA_ASSIGN_OR_RETURN(const LoadedProfile loaded, ParseProfile(bytes));  // what is written can be read
-  const std::string temporary = path + ".part";
-  {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    out.flush();
-    if (!out) {
-      std::error_code ignored;
-      std::filesystem::remove(temporary, ignored);
-      return Unavailable("{}: cannot write the profile; check the directory and the space left", path);
-    }
-  }
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (error) return Unavailable("{}: cannot write the profile: {}", path, error.message());
+  GPUETA_RETURN_IF_ERROR(WriteWholeFile(path, bytes));
   return loaded.id;
+}
+
+std::string DefaultProfileDirectory() {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto installed = program.parent_path().parent_path() / "share" / "gpueta" / "profiles";
+  return !error && std::filesystem::is_directory(installed, error) ? installed.string() : GPUETA_SOURCE_PROFILES;
 }
 
 absl::StatusOr<std::vector<LoadedProfile>> LoadProfileDirectory(const std::string& path) {
