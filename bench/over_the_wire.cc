@@ -239,7 +239,7 @@ void PrintPair(const std::string& what, const Pair& pair, const char* unit) {
 absl::Status Bench(const Options& options) {
   GPUETA_ASSIGN_OR_RETURN(const auto server,
                           ServerProcess::Start(options.server, {"--listen", "127.0.0.1:0", "--metrics-listen", "off",
-                                                                "--log-level", "error"}));
+                                                                "--profiles", "off", "--log-level", "error"}));
   GPUETA_ASSIGN_OR_RETURN(const auto echo, ServerProcess::Start(options.echo, {"--listen", "127.0.0.1:0"}));
   GPUETA_ASSIGN_OR_RETURN(const std::string file, ProfileBytes(options.profile));
   GPUETA_ASSIGN_OR_RETURN(LoadedProfile loaded, ParseProfile(file));

@@ -41,7 +41,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "Address that serves /metrics over HTTP; port 0 takes a free one, off: none [" + defaults.metrics_listen + "]")
       ->type_name("ADDR");
   app.add_option("--profiles", flags.profiles,
-                 "Directory of *.profile files to serve; published profiles win over them")
+                 "Directory of *.profile files to serve, or off; published profiles win over them [the installed ones]")
       ->type_name("DIR");
   app.add_option("--store", flags.store,
                  "Where published profiles and models are kept: sqlite:PATH, or sqlite::memory: which forgets them [" +

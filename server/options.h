@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/profile/profile.h"
 #include "server/limits.h"
 #include "server/logging.h"
 
@@ -15,8 +16,8 @@ struct ServerOptions {
   std::string listen = "127.0.0.1:7410";
   // Address of the HTTP port with /metrics; "off": none.
   std::string metrics_listen = "127.0.0.1:7411";
-  // Directory with *.profile files that are served, read-only; empty: none.
-  std::string profiles;
+  // Directory with *.profile files that are served, read-only; "off": none.
+  std::string profiles = DefaultProfileDirectory();
   // Where published profiles and models are kept, see OpenStore.
   std::string store = "sqlite::memory:";
   // After SIGTERM: how long calls are still accepted while health says

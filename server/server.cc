@@ -27,7 +27,7 @@ constexpr std::string_view kOff = "off";
 // one bad file does not take the rest down.
 absl::StatusOr<std::vector<LoadedProfile>> LoadFiles(const std::string& directory) {
   std::vector<LoadedProfile> profiles;
-  if (directory.empty()) return profiles;
+  if (directory == kOff) return profiles;
   std::error_code error;
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {

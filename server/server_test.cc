@@ -38,6 +38,7 @@ class ServerTest : public testing::Test {
   ServerTest() {
     options_.listen = "127.0.0.1:0";
     options_.metrics_listen = "off";
+    options_.profiles = "off";
   }
 
   // Starts on first use, so that a test can set options_ before.

@@ -295,7 +295,8 @@ absl::Status CheckRows(const Kernel& prototype, const KernelColumns& columns, st
   }
   for (std::size_t row = 0; row < columns.rows; ++row) {
     for (int d = 0; d < dims; ++d) SetDim(kernel, d, at(d, row));
-    GPUETA_RETURN_IF_ERROR(InField(fmt::format("rows[{}]", row), Validate(kernel)));
+    if (const absl::Status status = Validate(kernel); !status.ok())
+      return InField(fmt::format("rows[{}]", row), status);
   }
   return absl::OkStatus();
 }

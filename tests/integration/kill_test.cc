@@ -89,8 +89,9 @@ TEST(KillTest, EveryRestartServesTheLastCommittedProfile) {
   std::mt19937 random(seed);
   TemporaryDirectory directory;
   const std::string path = directory.path() + "/store.db";
-  const std::vector<std::string> arguments = {"--listen", "127.0.0.1:0",    "--metrics-listen", "off",
-                                              "--store",  "sqlite:" + path, "--limit",          "profiles=1000000"};
+  const std::vector<std::string> arguments = {
+      "--listen", "127.0.0.1:0", "--metrics-listen", "off",     "--profiles",
+      "off",      "--store",     "sqlite:" + path,   "--limit", "profiles=1000000"};
   std::set<std::string> committed;
   std::string expected;   // acknowledged last
   std::string uncertain;  // in flight at the kill

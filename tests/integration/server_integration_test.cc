@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -48,6 +49,7 @@ class ServerIntegrationTest : public testing::Test {
   std::vector<std::string> Arguments(std::vector<std::string> more = {}) const {
     std::vector<std::string> arguments = {"--listen", "127.0.0.1:0", "--metrics-listen", "off",
                                           "--store",  Store(),       "--drain-seconds",  "0"};
+    if (std::find(more.begin(), more.end(), "--profiles") == more.end()) more.insert(more.end(), {"--profiles", "off"});
     arguments.insert(arguments.end(), more.begin(), more.end());
     return arguments;
   }

@@ -1,0 +1,201 @@
+// The command line as a user or a script meets it: exit statuses, JSON, one
+// clear line for each kind of bad input.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/base/errors.h"
+#include "tests/integration/server_process.h"
+
+namespace gpueta::testing_util {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using nlohmann::json;
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+const std::string kResnet = GPUETA_SOURCE_DIR "/examples/resnet50.onnx";
+const std::string kBert = GPUETA_SOURCE_DIR "/examples/bert_base.onnx";
+const std::string kVectorHeader =
+    "device,source,timing,dtype,name,rows,cols,operands,kernel,grid_x,grid_y,grid_z,block_x,kernels,latency_us\n";
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class CliTest : public ::testing::Test {
+ protected:
+  static Outcome Run(std::vector<std::string> arguments) { return RunProgram(GPUETA_BINARY, arguments); }
+  static json RunJson(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "--json");
+    const Outcome outcome = Run(std::move(arguments));
+    EXPECT_EQ(outcome.status, 0) << outcome.standard_error;
+    json parsed = json::parse(outcome.standard_output, nullptr, false);
+    EXPECT_FALSE(parsed.is_discarded()) << outcome.standard_output;
+    return parsed;
+  }
+  std::string Path(const std::string& name) const { return directory_.path() + "/" + name; }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name), std::ios::binary) << text;
+    return Path(name);
+  }
+  // After the lines of progress exactly one line on stderr, nothing on stdout,
+  // exit status 1.
+  static void ExpectOneLine(const Outcome& outcome, const ::testing::Matcher<const std::string&>& says) {
+    EXPECT_EQ(outcome.status, kFailed);
+    EXPECT_EQ(outcome.standard_output, "");
+    const std::size_t start = outcome.standard_error.find("gpueta: ");
+    ASSERT_NE(start, std::string::npos) << outcome.standard_error;
+    const std::string message = outcome.standard_error.substr(start);
+    EXPECT_THAT(message, says);
+    EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 1) << message;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(CliTest, PredictsAModelForSeveralDevices) {
+  const json answer = RunJson({"predict", kResnet, "--device", "h100-sxm,t4", "--batch", "8"});
+  ASSERT_EQ(answer["devices"].size(), 2U);
+  for (const json& device : answer["devices"]) {
+    const json& latency = device["latency_us"];
+    EXPECT_GT(latency["p50"], 0);
+    EXPECT_GE(latency["p90"], latency["p50"]);
+    EXPECT_GE(latency["p99"], latency["p90"]);
+    EXPECT_FALSE(device["kernels"].empty());
+  }
+}
+
+TEST_F(CliTest, AnswersOverAServerAsInProcess) {
+  auto server = ServerProcess::Start(GPUETA_SERVER_BINARY, {"--listen", "127.0.0.1:0", "--metrics-listen", "off"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string address = (*server)->address();
+  EXPECT_EQ(Run({"--server", address, "health"}).status, 0);
+  EXPECT_EQ(Run({"--server", address, "model", "register", kBert, "--alias", "bert"}).status, 0);
+  const std::vector<std::string> dims = {"--device", "a100-sxm4-80gb", "--batch", "2", "--seq", "64"};
+  std::vector<std::string> remote = {"--server", address, "predict", "bert"};
+  std::vector<std::string> local = {"predict", kBert};
+  remote.insert(remote.end(), dims.begin(), dims.end());
+  local.insert(local.end(), dims.begin(), dims.end());
+  EXPECT_EQ(RunJson(remote)["devices"][0]["latency_us"], RunJson(local)["devices"][0]["latency_us"]);
+}
+
+TEST_F(CliTest, MeasuresPlansFitsAndJudgesFromFilesAlone) {
+  std::string rows = kVectorHeader;
+  for (int n = 1; n <= 64; ++n) {
+    rows += fmt::format("t4,test,kernel,fp32,add,{},1024,2,,,,,,,{}\n", 64 * n, 3 + 0.8 * n);
+  }
+  const std::string measured = Write("vector.csv", rows);
+  const std::string planned = Path("plan.csv");
+  EXPECT_EQ(Run({"plan", "--op", "vector", "--device", "t4", "--budget", "20", "--candidates", measured, "--out",
+                 planned})
+                .status,
+            0);
+  const std::string plan = ReadFile(planned);
+  EXPECT_EQ(std::count(plan.begin(), plan.end(), '\n'), 21);  // a header and verbatim lines
+  std::istringstream lines(plan);
+  for (std::string line; std::getline(lines, line);) EXPECT_THAT(rows, HasSubstr(line + "\n"));
+  const std::string profile = Path("t4.profile");
+  const Outcome fitted = Run({"fit", "--device", "t4", "--measurements", planned, "--out", profile});
+  EXPECT_EQ(fitted.status, 0) << fitted.standard_error;
+  EXPECT_EQ(Run({"profile", "verify", profile}).status, 0);
+  const Outcome judged = Run({"--json", "eval", "--profile", profile, "--measurements", measured});
+  EXPECT_EQ(judged.status, 0) << judged.standard_error;
+  EXPECT_FALSE(json::parse(judged.standard_output, nullptr, false).is_discarded());
+}
+
+TEST_F(CliTest, WrongUsageExitsWithTwoAndPointsToHelp) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{}, {"frobnicate"}, {"predict"}, {"predict", kResnet, "--batch", "0"},
+        {"predict", kResnet, "--nonsense"}, {"fit"}, {"eval"}, {"plan", "--op", "gemm"}}) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, kUsage) << outcome.standard_error;
+    EXPECT_EQ(outcome.standard_output, "");
+    EXPECT_THAT(outcome.standard_error, HasSubstr("--help"));
+  }
+  EXPECT_EQ(Run({"--help"}).status, 0);
+  EXPECT_EQ(Run({"predict", "--help"}).status, 0);
+  EXPECT_EQ(Run({"--version"}).status, 0);
+}
+
+TEST_F(CliTest, ModelsThatAreNone) {
+  const std::string whole = ReadFile(kResnet);
+  ExpectOneLine(Run({"inspect", Write("cut.onnx", whole.substr(0, whole.size() / 2))}), HasSubstr("cut.onnx"));
+  ExpectOneLine(Run({"predict", Path("none.onnx"), "--device", "t4"}), HasSubstr("No such file"));
+  ExpectOneLine(Run({"predict", Write("noise.onnx", std::string(4096, '\x9f')), "--device", "t4"}),
+                HasSubstr("not an ONNX file"));
+  ExpectOneLine(Run({"predict", Write("noise.graph", "nodes { kernel {"), "--device", "t4"}), HasSubstr("noise.graph"));
+}
+
+TEST_F(CliTest, WhatAPredictionLacksIsNamed) {
+  ExpectOneLine(Run({"predict", kBert, "--device", "t4", "--batch", "1"}),
+                AllOf(HasSubstr("sequence"), HasSubstr("--dim")));
+  ExpectOneLine(Run({"predict", kResnet, "--device", "gtx-9999", "--batch", "1"}),
+                AllOf(HasSubstr("gtx-9999"), HasSubstr("gpueta devices")));
+  ExpectOneLine(Run({"predict", kResnet, "--device", "t4", "--batch", "9000000000000000000"}), HasSubstr("dims"));
+}
+
+TEST_F(CliTest, MeasurementsThatAreWrongNameTheirLineAndColumn) {
+  const auto judge = [&](const std::string& text) { return Run({"eval", "--measurements", Write("m.csv", text)}); };
+  const std::string good = "t4,test,kernel,fp32,add,64,1024,2,,,,,,,3.5\n";
+  ExpectOneLine(judge("op,dtype\nvector,fp32\n"), HasSubstr("m.csv:1"));
+  ExpectOneLine(judge(kVectorHeader + good + "t4,test,kernel,fp32,add,64,1024,2,,,,,,,nan\n"),
+                AllOf(HasSubstr("m.csv:3"), HasSubstr("latency_us")));
+  ExpectOneLine(judge(kVectorHeader + "t4,test,kernel,fp32,add,64,1024,2,,,,,,,0\n"),
+                AllOf(HasSubstr("m.csv:2"), HasSubstr("latency_us")));
+  ExpectOneLine(judge(kVectorHeader + "t4,test,kernel,fp32,add,-64,1024,2,,,,,,,1\n"),
+                AllOf(HasSubstr("m.csv:2"), HasSubstr("rows")));
+  ExpectOneLine(judge(kVectorHeader + "t4,test,kernel,fp33,add,64,1024,2,,,,,,,1\n"),
+                AllOf(HasSubstr("m.csv:2"), HasSubstr("fp33")));
+  ExpectOneLine(Run({"fit", "--device", "t4", "--measurements", Write("none.csv", kVectorHeader), "--out",
+                     Path("x.profile")}),
+                HasSubstr("no measurements of t4"));
+  EXPECT_FALSE(std::filesystem::exists(Path("x.profile")));
+}
+
+TEST_F(CliTest, ProfilesThatAreDamagedAreRefused) {
+  const std::string whole = ReadFile(GPUETA_SOURCE_DIR "/profiles/t4.profile");
+  ExpectOneLine(Run({"profile", "verify", Write("cut.profile", whole.substr(0, whole.size() / 2))}),
+                HasSubstr("cut.profile"));
+  std::string flipped = whole;
+  flipped[whole.size() / 2] = static_cast<char>(flipped[whole.size() / 2] ^ 1);
+  ExpectOneLine(Run({"profile", "verify", Write("flipped.profile", flipped)}), HasSubstr("flipped.profile"));
+  EXPECT_EQ(Run({"profile", "verify", GPUETA_SOURCE_DIR "/profiles/t4.profile"}).status, 0);
+}
+
+TEST_F(CliTest, APlaceThatCannotBeWrittenLeavesWhatWasThere) {
+  std::string rows = kVectorHeader;
+  for (int n = 1; n <= 40; ++n) rows += fmt::format("t4,test,kernel,fp32,add,{},1024,2,,,,,,,{}\n", 64 * n, 3 + n);
+  const std::string measured = Write("vector.csv", rows);
+  ExpectOneLine(Run({"fit", "--device", "t4", "--measurements", measured, "--out", "/proc/none.profile"}),
+                HasSubstr("/proc/none.profile"));
+  ExpectOneLine(Run({"plan", "--op", "vector", "--device", "t4", "--budget", "3", "--candidates", measured, "--out",
+                     "/proc/plan.csv"}),
+                HasSubstr("/proc/plan.csv"));
+  // A full disk.
+  ExpectOneLine(Run({"plan", "--op", "vector", "--device", "t4", "--budget", "3", "--candidates", measured, "--out",
+                     "/dev/full"}),
+                HasSubstr("/dev/full"));
+}
+
+TEST_F(CliTest, NoServerSaysSo) {
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"health"}, {"profile", "list"}, {"predict", "bert", "--device", "t4"}}) {
+    std::vector<std::string> arguments = {"--server", "127.0.0.1:1"};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    ExpectOneLine(Run(arguments), AllOf(HasSubstr("127.0.0.1:1"), HasSubstr("gpueta-server")));
+  }
+}
+
+}  // namespace
+}  // namespace gpueta::testing_util
