@@ -4,7 +4,9 @@
 #include <map>
 #include <optional>
 #include <random>
-#include <set>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "calibration/backends/measure.h"
 #include "core/base/errors.h"
@@ -15,37 +17,34 @@
 namespace gpueta {
 namespace {
 
-// The budget is split over ops by these weights; what is not listed gets 1.
-// Vector operators are many, with parameters of their own, and quick to measure.
-double WeightOf(Op op) {
+// The budget is split over kinds by these weights; what is not listed gets 1.
+// Vector operators are many, with parameters of their own, and quick to
+// measure; those on indices and masks matter little.
+double WeightOf(Op op, DType dtype) {
   switch (op) {
     case Op::kConv2d: return 1.2;
-    case Op::kVector: return 1.8;
+    case Op::kVector: return dtype == DType::kFp64 || dtype == DType::kInt8 ? 0.3 : 1.8;
     default: return 1.0;
   }
 }
 
-std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const std::vector<Kernel>& workload,
+std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const std::vector<MeasuredKernel>& workload,
                                   std::size_t budget, std::uint64_t seed) {
-  std::map<Op, std::vector<Measurement>> by_op;
+  std::map<std::pair<Op, DType>, std::vector<Measurement>> by_kind;
   for (const Kernel& kernel : candidates) {
     Measurement row;
     row.timing = Timing::kEager;
     row.kernel = kernel;
-    by_op[kernel.op()].push_back(std::move(row));
+    by_kind[{kernel.op(), kernel.dtype}].push_back(std::move(row));
   }
   std::vector<Measurement> known;
-  for (const Kernel& kernel : workload) {
-    Measurement row;
-    row.timing = Timing::kEager;
-    row.kernel = kernel;
-    known.push_back(std::move(row));
-  }
+  for (const MeasuredKernel& kernel : workload) known.push_back(kernel.measurement);
   double total = 0;
-  for (const auto& [op, rows] : by_op) total += WeightOf(op);
+  for (const auto& [kind, rows] : by_kind) total += WeightOf(kind.first, kind.second);
   std::vector<Kernel> chosen;
-  for (const auto& [op, rows] : by_op) {
-    const auto share = static_cast<std::size_t>(static_cast<double>(budget) * WeightOf(op) / total);
+  for (const auto& [kind, rows] : by_kind) {
+    const double weight = WeightOf(kind.first, kind.second);
+    const auto share = static_cast<std::size_t>(static_cast<double>(budget) * weight / total);
     // Candidates of one op: cannot fail.
     const std::vector<std::size_t> picks = ChooseSpaceFilling(rows, known, share, seed).value();
     for (std::size_t i : picks) chosen.push_back(rows[i].kernel);
@@ -59,47 +58,91 @@ std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const s
 // not: a busy machine would otherwise leave nothing.
 constexpr double kGoodEnough = 0.05;
 
-// What remains to measure: a first pass, then second tries.
+// Kernels of a few microseconds need more runs of the model than its total does.
+constexpr GraphPolicy kInPlace = {.runs = 40};
+// A short kernel among others varies more than alone, and cannot be tried again
+// by itself.
+constexpr double kGoodEnoughInPlace = 0.15;
+
+// A device that was in its slower state for a part of the time leaves latencies
+// of two kinds, and no table describes both. Those of the smaller part are left
+// out if no more than this share.
+constexpr double kMostLeftOut = 0.5;
+
+// A first pass over all kernels, then second tries of what was disturbed or
+// taken in the rarer state of the device.
 class Campaign {
  public:
   Campaign(Backend& backend, const CalibrationOptions& options, const MicrosecondClock& clock)
       : backend_(backend), options_(options), clock_(clock), begin_us_(clock()) {}
 
-  void Run(const std::vector<Kernel>& kernels, Calibration& out) {
-    std::vector<Kernel> again;
-    for (std::size_t i = 0; i < kernels.size() && !TimeIsUp(); ++i) {
-      Report(static_cast<double>(i) / static_cast<double>(kernels.size()), kernels[i]);
-      if (const auto measured = Measure(kernels[i], out); measured.has_value()) {
-        const TimingResult& timing = measured->timing;
-        if (timing.disturbed || timing.slowed) {
-          again.push_back(kernels[i]);
-          fallback_[again.size() - 1] = *measured;
-        } else {
-          out.measurements.push_back(measured->measurement);
-        }
+  // The distinct kernels of a model that runs as a whole, each with the mean
+  // over its occurrences.
+  absl::StatusOr<std::vector<MeasuredKernel>> RunModel(const std::vector<Kernel>& kernels) {
+    Report(0, "a model of the workload");
+    GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph graph, MeasureGraph(backend_, kernels, kInPlace, clock_));
+    std::map<std::string, std::vector<std::size_t>> occurrences;
+    for (std::size_t i = 0; i < kernels.size(); ++i) occurrences[Describe(kernels[i])].push_back(i);
+    std::vector<MeasuredKernel> results;
+    for (const auto& [description, indices] : occurrences) {
+      MeasuredKernel result;
+      result.measurement = {.device = backend_.slug(),
+                            .source = "model",
+                            .timing = graph.timing,
+                            .kernel = kernels[indices.front()],
+                            .latency_us = 0};
+      for (std::size_t i : indices) {
+        const TimingResult& timing = graph.kernels[i];
+        const auto share = 1 / static_cast<double>(indices.size());
+        result.measurement.latency_us += share * timing.latency_us;
+        result.timing.relative_error += share * timing.relative_error;
+        result.timing.slowed = result.timing.slowed || timing.slowed;
       }
+      result.timing.disturbed = result.timing.relative_error > kGoodEnoughInPlace;
+      results.push_back(std::move(result));
     }
-    out.disturbed = again.size();
-    // A second try finds the machine quieter; of both the better one counts.
-    for (std::size_t i = 0; i < again.size(); ++i) {
-      MeasuredKernel best = fallback_[i];
-      if (!TimeIsUp()) {
-        Report(1, again[i]);
-        const auto measured = Measure(again[i], out);
-        if (measured.has_value() && Better(measured->timing, best.timing)) best = *measured;
-      }
-      if (!best.timing.disturbed || best.timing.relative_error <= kGoodEnough) {
-        out.measurements.push_back(best.measurement);
+    return results;
+  }
+
+  // `workload` was measured before; the kernels of models are not tried again
+  // one by one.
+  void Run(const std::vector<Kernel>& kernels, std::vector<MeasuredKernel> workload, Calibration& out) {
+    const std::size_t first = workload.size();
+    std::vector<MeasuredKernel> results = std::move(workload);
+    for (std::size_t i = 0; i < kernels.size() && !TimeIsUp(); ++i) {
+      Report(static_cast<double>(i) / static_cast<double>(kernels.size()), Describe(kernels[i]));
+      if (const auto measured = Measure(kernels[i], out); measured.has_value()) results.push_back(*measured);
+    }
+    bool slowed = MostlySlowed(results);
+    for (MeasuredKernel& result : std::span(results).subspan(first)) {
+      if (!result.timing.disturbed && result.timing.slowed == slowed) continue;
+      ++out.disturbed;
+      if (TimeIsUp()) continue;
+      Report(1, Describe(result.measurement.kernel));
+      const auto again = Measure(result.measurement.kernel, out);
+      if (again.has_value() && Better(again->timing, result.timing, slowed)) result = *again;
+    }
+    slowed = MostlySlowed(results);
+    for (const MeasuredKernel& result : results) {
+      const TimingResult& timing = result.timing;
+      const bool known = !timing.disturbed || timing.relative_error <= kGoodEnough;
+      if (known && timing.slowed == slowed) {
+        out.measurements.push_back(result.measurement);
       } else {
         ++out.given_up;
       }
     }
+    out.slowed = slowed;
   }
 
  private:
-  static bool Better(const TimingResult& a, const TimingResult& b) {
+  static bool MostlySlowed(const std::vector<MeasuredKernel>& results) {
+    const auto count = std::ranges::count_if(results, [](const MeasuredKernel& r) { return r.timing.slowed; });
+    return static_cast<double>(count) > kMostLeftOut * static_cast<double>(results.size());
+  }
+  static bool Better(const TimingResult& a, const TimingResult& b, bool slowed) {
     if (a.disturbed != b.disturbed) return !a.disturbed;
-    if (a.slowed != b.slowed) return !a.slowed;
+    if (a.slowed != b.slowed) return a.slowed == slowed;
     return a.relative_error < b.relative_error;
   }
   std::optional<MeasuredKernel> Measure(const Kernel& kernel, Calibration& out) {
@@ -110,34 +153,37 @@ class Campaign {
   }
   double TimeShare() const { return (clock_() - begin_us_) / options_.time_budget_us; }
   bool TimeIsUp() const { return TimeShare() >= 1; }
-  void Report(double share, const Kernel& kernel) const {
-    if (options_.progress) options_.progress(std::min(std::max(share, TimeShare()), 1.0), Describe(kernel));
+  void Report(double share, const std::string& what) const {
+    if (options_.progress) options_.progress(std::min(std::max(share, TimeShare()), 1.0), what);
   }
 
   Backend& backend_;
   const CalibrationOptions& options_;
   const MicrosecondClock& clock_;
   double begin_us_;
-  std::map<std::size_t, MeasuredKernel> fallback_;  // first results of the kernels to try again
 };
 
 }  // namespace
 
 absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, const std::vector<Kernel>& candidates,
                                       const CalibrationOptions& options, const MicrosecondClock& clock) {
-  std::vector<Kernel> kernels = options.workload;
-  const std::size_t rest = options.budget > kernels.size() ? options.budget - kernels.size() : 0;
-  for (Kernel& kernel : ChooseKernels(candidates, options.workload, rest, options.seed))
-    kernels.push_back(std::move(kernel));
   Calibration calibration;
   Campaign campaign(backend, options, clock);
-  campaign.Run(kernels, calibration);
+  std::vector<MeasuredKernel> workload;
+  for (const std::vector<Kernel>& model : options.workload) {
+    GPUETA_ASSIGN_OR_RETURN(std::vector<MeasuredKernel> kernels, campaign.RunModel(model));
+    workload.insert(workload.end(), kernels.begin(), kernels.end());
+  }
+  const std::size_t rest = options.budget > workload.size() ? options.budget - workload.size() : 0;
+  const std::vector<Kernel> chosen = ChooseKernels(candidates, workload, rest, options.seed);
+  campaign.Run(chosen, std::move(workload), calibration);
   if (calibration.measurements.empty()) {
     return InvalidArgument("nothing could be measured on {}{}", spec.slug,
                            calibration.skipped.empty() ? "" : ": " + calibration.skipped.front());
   }
   GPUETA_ASSIGN_OR_RETURN(calibration.profile, FitProfile(spec, calibration.measurements, {.seed = options.seed}));
   calibration.profile.labels = backend.labels();
+  if (calibration.slowed) calibration.profile.labels["state"] = "slowed";
   return calibration;
 }
 

@@ -15,9 +15,11 @@
 namespace gpueta {
 
 struct CalibrationOptions {
-  std::size_t budget = 400;       // kernels to measure, those of the workload included
+  std::size_t budget = 400;       // distinct kernels to measure, those of the workload included
   double time_budget_us = 600e6;  // after this long, what there is is fitted
-  std::vector<Kernel> workload;   // measured first
+  // Models, each its kernels in order: run first, as a whole, so that each kernel
+  // is timed among its neighbours.
+  std::vector<std::vector<Kernel>> workload;
   std::uint64_t seed = 0;
   TimingPolicy timing;
   // Share done (of budget or time, whichever is further) and what is measured.
@@ -28,11 +30,12 @@ struct Calibration {
   Profile profile;
   std::vector<Measurement> measurements;
   std::size_t disturbed = 0;         // measured again
-  std::size_t given_up = 0;          // left out: disturbed both times
+  std::size_t given_up = 0;          // left out: disturbed both times, or in the device's rarer state
+  bool slowed = false;               // the device was in its slower state most of the time
   std::vector<std::string> skipped;  // kernels that could not be run, with the reason
 };
 
-// Chooses `budget` of the candidates by table, measures them in random order
+// Runs the workload, then chooses of the candidates by table, measures them in random order
 // (so that running out of time leaves no op out) and fits a profile.
 // INVALID_ARGUMENT when nothing could be measured.
 absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, const std::vector<Kernel>& candidates,

@@ -1,7 +1,6 @@
 #include "calibration/worker/candidates.h"
 
-#include <set>
-#include <tuple>
+#include <utility>
 
 #include "core/base/errors.h"
 #include "core/device/machine_of.h"
@@ -23,10 +22,16 @@ double RooflineUs(const Kernel& kernel, const DeviceSpec& spec) {
 
 absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec,
                                                        const CandidateOptions& options) {
-  std::vector<Kernel> candidates;
+  std::vector<std::pair<Op, DType>> kinds;
   for (Op op : options.ops) {
+    kinds.emplace_back(op, options.dtype);
+    // Indices and masks are of these types whatever the model's is.
+    if (op == Op::kVector) kinds.insert(kinds.end(), {{op, DType::kFp64}, {op, DType::kInt8}});
+  }
+  std::vector<Kernel> candidates;
+  for (const auto& [op, dtype] : kinds) {
     GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> generated,
-                            GenerateShapes(op, options.dtype, options.per_op, options.seed));
+                            GenerateShapes(op, dtype, options.per_op, options.seed));
     for (const Kernel& kernel : generated) {
       if (backend.Supports(kernel).ok() && RooflineUs(kernel, spec) <= options.longest_us) candidates.push_back(kernel);
     }
@@ -34,10 +39,10 @@ absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, c
   return candidates;
 }
 
-absl::StatusOr<std::vector<Kernel>> WorkloadKernels(const Backend& backend, std::span<const std::string> model_paths,
-                                                    std::int64_t symbol_default) {
-  std::vector<Kernel> kernels;
-  std::set<std::tuple<TableKey, std::uint32_t>> seen;
+absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& backend,
+                                                                std::span<const std::string> model_paths,
+                                                                std::int64_t symbol_default) {
+  std::vector<std::vector<Kernel>> models;
   for (const std::string& path : model_paths) {
     GPUETA_ASSIGN_OR_RETURN(const Graph graph, ImportOnnxFile(path));
     SymbolValues values;
@@ -48,13 +53,14 @@ absl::StatusOr<std::vector<Kernel>> WorkloadKernels(const Backend& backend, std:
     }
     const absl::StatusOr<std::vector<Kernel>> bound = Bind(graph, values);
     if (!bound.ok()) return Prefixed(bound.status(), path);
+    std::vector<Kernel>& kernels = models.emplace_back();
     for (std::size_t i = 0; i < bound->size(); ++i) {
       const Kernel& kernel = (*bound)[i];
-      if (graph.nodes[i].costing == Costing::kFree || !backend.Supports(kernel).ok()) continue;
-      if (seen.emplace(KeyOf(kernel, Timing::kEager), HashOf(kernel)).second) kernels.push_back(kernel);
+      if (graph.nodes[i].costing != Costing::kFree && backend.Supports(kernel).ok()) kernels.push_back(kernel);
     }
+    if (kernels.empty()) return InvalidArgument("{}: the device can run none of its kernels", path);
   }
-  return kernels;
+  return models;
 }
 
 }  // namespace gpueta

@@ -28,10 +28,11 @@ struct CandidateOptions {
 absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec,
                                                        const CandidateOptions& options);
 
-// The distinct kernels of models (ONNX files) at batch 1, with other symbols
+// For each model (ONNX file) its kernels in order at batch 1, with other symbols
 // at `symbol_default`, as far as the backend supports them. Errors name the
 // file.
-absl::StatusOr<std::vector<Kernel>> WorkloadKernels(const Backend& backend, std::span<const std::string> model_paths,
-                                                    std::int64_t symbol_default = 128);
+absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& backend,
+                                                                std::span<const std::string> model_paths,
+                                                                std::int64_t symbol_default = 128);
 
 }  // namespace gpueta

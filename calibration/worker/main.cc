@@ -90,7 +90,7 @@ absl::Status Run(const Args& args) {
   options.budget = args.budget;
   options.time_budget_us = args.time_s * 1e6;
   options.seed = args.seed;
-  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadKernels(*backend, args.workload));
+  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, *backend, spec));
   absl::StatusOr<Calibration> calibration;
   {
@@ -103,6 +103,8 @@ absl::Status Run(const Args& args) {
   fmt::print("measured {} kernels ({} disturbed at first, {} given up, {} could not run)\n",
              calibration->measurements.size(), calibration->disturbed, calibration->given_up,
              calibration->skipped.size());
+  if (calibration->slowed)
+    fmt::print("the device was in a slower state than it can be; the profile describes that state\n");
   terminal::TextTable table({"table", "rows", "held-out error"});
   for (const Table& t : calibration->profile.tables)
     table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape)});
@@ -129,7 +131,7 @@ int main(int argc, char** argv) {
   app.add_option("--time", args.time_s, "Stop measuring after this long, e.g. 90s or 10m")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE));
-  app.add_option("--workload", args.workload, "Models (ONNX) whose kernels are measured first")
+  app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")
       ->check(CLI::ExistingFile);
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
   app.add_option("--out", args.out, "Write the profile to a file");

@@ -87,6 +87,7 @@ absl::Status Compare(const CompareArgs& args, const Globals& globals) {
                                       {"measured_us", measured.total.latency_us},
                                       {"error", total_error},
                                       {"disturbed", measured.total.disturbed},
+                                      {"slowed", measured.total.slowed},
                                       {"kernel_errors", ToJson(errors)},
                                       {"kernels", list}}
                            .dump(2));
@@ -103,7 +104,10 @@ absl::Status Compare(const CompareArgs& args, const Globals& globals) {
   fmt::print("{}", table.Render());
   fmt::print("total: predicted {} (p90 {}), measured {} back to back{}: {:+.1f}%\n",
              terminal::FormatUs(predicted.latency_us.p50), terminal::FormatUs(predicted.latency_us.p90),
-             terminal::FormatUs(measured.total.latency_us), measured.total.disturbed ? " (the machine was busy)" : "",
+             terminal::FormatUs(measured.total.latency_us),
+             measured.total.disturbed ? " (the machine was busy)"
+             : measured.total.slowed  ? " (the device was in a slower state)"
+                                      : "",
              100 * total_error);
   fmt::print("kernels: median error {}, mean {}, {} of {} at or below their p90\n",
              terminal::FormatPercent(errors.median), terminal::FormatPercent(errors.mape),

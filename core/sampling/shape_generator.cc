@@ -111,7 +111,7 @@ Vector DrawVector(Draw& draw) {
   static constexpr std::array kOps = {"add",    "add",       "add",     "mul",       "mul",  "relu", "relu",
                                       "copy",   "copy",      "softmax", "layernorm", "gelu", "tanh", "sigmoid",
                                       "reduce", "hardswish", "pool",    "embedding", "div",  "pow",  "sqrt",
-                                      "erf",    "sub",       "clip",    "cast"};
+                                      "erf",    "sub",       "clip",    "cast",      "where"};
   Vector vector;
   vector.op = kOps[draw.Below(kOps.size())];
   // Activations of common models have a thousand to some million elements.
@@ -120,6 +120,18 @@ Vector DrawVector(Draw& draw) {
   const bool binary =
       vector.op == "add" || vector.op == "mul" || vector.op == "div" || vector.op == "pow" || vector.op == "sub";
   vector.operands = binary && draw.Chance(0.6) ? 2 : vector.op == "pool" && draw.Chance(0.7) ? 4 : 1;
+  return vector;
+}
+
+// What graphs do with indices (8 bytes: fp64) and masks (1 byte: int8): few
+// elements.
+Vector DrawBookkeeping(Draw& draw) {
+  static constexpr std::array kOps = {"add", "mul", "compare", "logical", "cast", "copy"};
+  Vector vector;
+  vector.op = kOps[draw.Below(kOps.size())];
+  vector.cols = draw.LogUniform(1, 1024);
+  vector.rows = std::max<std::int64_t>(1, draw.LogUniform(1, 1e5) / vector.cols);
+  vector.operands = vector.op == "cast" || vector.op == "copy" || draw.Chance(0.5) ? 1 : 2;
   return vector;
 }
 
@@ -141,7 +153,9 @@ absl::StatusOr<std::vector<Kernel>> GenerateShapes(Op op, DType dtype, std::size
         break;
       }
       case Op::kMoe: kernel.work = DrawMoe(draw); break;
-      case Op::kVector: kernel.work = DrawVector(draw); break;
+      case Op::kVector:
+        kernel.work = dtype == DType::kFp64 || dtype == DType::kInt8 ? DrawBookkeeping(draw) : DrawVector(draw);
+        break;
       case Op::kCollective:
       case Op::kCustom:
         return InvalidArgument("no shapes can be generated for {}; give candidates in a file", Name(op));

@@ -15,10 +15,10 @@
 namespace gpueta::testing_util {
 namespace {
 
+using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using nlohmann::json;
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
@@ -97,10 +97,10 @@ TEST_F(CliTest, MeasuresPlansFitsAndJudgesFromFilesAlone) {
   }
   const std::string measured = Write("vector.csv", rows);
   const std::string planned = Path("plan.csv");
-  EXPECT_EQ(Run({"plan", "--op", "vector", "--device", "t4", "--budget", "20", "--candidates", measured, "--out",
-                 planned})
-                .status,
-            0);
+  EXPECT_EQ(
+      Run({"plan", "--op", "vector", "--device", "t4", "--budget", "20", "--candidates", measured, "--out", planned})
+          .status,
+      0);
   const std::string plan = ReadFile(planned);
   EXPECT_EQ(std::count(plan.begin(), plan.end(), '\n'), 21);  // a header and verbatim lines
   std::istringstream lines(plan);
@@ -115,9 +115,14 @@ TEST_F(CliTest, MeasuresPlansFitsAndJudgesFromFilesAlone) {
 }
 
 TEST_F(CliTest, WrongUsageExitsWithTwoAndPointsToHelp) {
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{}, {"frobnicate"}, {"predict"}, {"predict", kResnet, "--batch", "0"},
-        {"predict", kResnet, "--nonsense"}, {"fit"}, {"eval"}, {"plan", "--op", "gemm"}}) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
+                                                    {"frobnicate"},
+                                                    {"predict"},
+                                                    {"predict", kResnet, "--batch", "0"},
+                                                    {"predict", kResnet, "--nonsense"},
+                                                    {"fit"},
+                                                    {"eval"},
+                                                    {"plan", "--op", "gemm"}}) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.status, kUsage) << outcome.standard_error;
     EXPECT_EQ(outcome.standard_output, "");
@@ -157,9 +162,9 @@ TEST_F(CliTest, MeasurementsThatAreWrongNameTheirLineAndColumn) {
                 AllOf(HasSubstr("m.csv:2"), HasSubstr("rows")));
   ExpectOneLine(judge(kVectorHeader + "t4,test,kernel,fp33,add,64,1024,2,,,,,,,1\n"),
                 AllOf(HasSubstr("m.csv:2"), HasSubstr("fp33")));
-  ExpectOneLine(Run({"fit", "--device", "t4", "--measurements", Write("none.csv", kVectorHeader), "--out",
-                     Path("x.profile")}),
-                HasSubstr("no measurements of t4"));
+  ExpectOneLine(
+      Run({"fit", "--device", "t4", "--measurements", Write("none.csv", kVectorHeader), "--out", Path("x.profile")}),
+      HasSubstr("no measurements of t4"));
   EXPECT_FALSE(std::filesystem::exists(Path("x.profile")));
 }
 

@@ -1,5 +1,7 @@
 #include "calibration/backends/cpu/cpu_context.h"
 
+#include "calibration/backends/cpu/openmp.h"
+
 namespace gpueta {
 
 std::shared_ptr<const MeasuringScope> CpuContext::Scope() {
@@ -9,6 +11,15 @@ std::shared_ptr<const MeasuringScope> CpuContext::Scope() {
     scope_ = scope;
   }
   return scope;
+}
+
+std::span<std::byte> CpuContext::OthersData() {
+  constexpr std::size_t kTypicalBytes = std::size_t{1} << 20;
+  if (others_data_.empty()) {
+    const std::size_t a_core = info.core_cache_bytes > 0 ? info.core_cache_bytes : kTypicalBytes;
+    others_data_.resize(a_core * static_cast<std::size_t>(omp_get_max_threads()));
+  }
+  return others_data_;
 }
 
 Condition CpuContext::PlacementNow() {

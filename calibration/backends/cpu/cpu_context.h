@@ -1,7 +1,10 @@
 // What everything that runs on the processor shares.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "calibration/backends/cpu/cpu_info.h"
 #include "calibration/backends/cpu/interference.h"
@@ -21,10 +24,15 @@ class CpuContext {
   // Shared by whoever measures at the time.
   std::shared_ptr<const MeasuringScope> Scope();
 
+  // What other kernels would have in the caches next to the cores: as large as
+  // all of those together.
+  std::span<std::byte> OthersData();
+
   // Whether the cores are where they should be: kUndisturbed or kSlowed.
   Condition PlacementNow();
 
  private:
+  std::vector<std::byte> others_data_;
   ThreadPlacement placement_;
   std::weak_ptr<const MeasuringScope> scope_;
   Condition placement_now_ = Condition::kUndisturbed;

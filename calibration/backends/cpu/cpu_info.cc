@@ -102,6 +102,7 @@ CpuInfo ReadCpuInfo() {
   const std::map<std::string, std::size_t> caches = ReadLastLevelCaches();
   for (const auto& [cores, bytes] : caches) info.last_level_cache_bytes += bytes;
   info.one_last_level_cache = caches.size() == 1;
+  info.core_cache_bytes = static_cast<std::size_t>(std::max(0L, sysconf(_SC_LEVEL2_CACHE_SIZE)));
   info.memory_bytes =
       static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   return info;

@@ -12,6 +12,7 @@ struct CpuInfo {
   double clock_mhz = 0;                    // the highest current clock; 0 if unknown
   std::size_t last_level_cache_bytes = 0;  // all of it, over several chips; 0 if unknown
   bool one_last_level_cache = false;       // all cores are said to share it
+  std::size_t core_cache_bytes = 0;        // level 2 of one core; 0 if unknown
   std::size_t memory_bytes = 0;            // 0 if unknown
 };
 
