@@ -36,15 +36,16 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
 }
 
 absl::Status WriteWholeFile(const std::string& path, std::string_view bytes) {
-  std::error_code error;
-  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
   const auto failed = [&] {
     return Unavailable("{}: cannot be written; check the directory and the space left", path);
   };
-  if (error) return failed();
-  if (std::filesystem::exists(target, error) && !std::filesystem::is_regular_file(target, error)) {
-    return Write(target, bytes) ? absl::OkStatus() : failed();
+  std::error_code error;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    return Write(path, bytes) ? absl::OkStatus() : failed();
   }
+  // Through a link to what it points to, so that it stays a link.
+  const std::filesystem::path target = std::filesystem::weakly_canonical(path, error);
+  if (error) return failed();
   std::filesystem::path temporary = target;
   temporary += ".part";
   if (!Write(temporary, bytes)) {
