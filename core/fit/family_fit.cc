@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/fit/least_squares.h"
+#include "core/fit/prior.h"
 
 namespace gpueta {
 namespace {
@@ -153,6 +154,24 @@ Eigen::VectorXd PredictFamily(const TableData& data, const std::vector<Variant>&
       [&](std::size_t i) { return thetas[static_cast<std::size_t>(data.label_of_row[i])].data(); },
       std::span(out.data(), all.size()));
   return out + data.ln_us;
+}
+
+namespace {
+
+class FamilyPrior : public Prior {
+ public:
+  explicit FamilyPrior(std::vector<Variant> variants) : variants_(std::move(variants)) {}
+  Eigen::VectorXd Ln(const TableData& data) const override { return PredictFamily(data, variants_); }
+  Eigen::MatrixXd Features(const TableData& data) const override { return data.Features(); }
+
+ private:
+  std::vector<Variant> variants_;
+};
+
+}  // namespace
+
+std::unique_ptr<Prior> MakeFamilyPrior(std::vector<Variant> variants) {
+  return std::make_unique<FamilyPrior>(std::move(variants));
 }
 
 }  // namespace gpueta

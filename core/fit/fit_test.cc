@@ -10,6 +10,7 @@
 #include "core/device/catalogue.h"
 #include "core/device/machine_of.h"
 #include "core/feedback/error_summary.h"
+#include "core/fit/interval_fit.h"
 #include "core/fit/table_fit.h"
 #include "core/fit/wave_fit.h"
 #include "core/ops/forms.h"
@@ -206,16 +207,24 @@ TEST(WaveFitTest, KernelsWithFewRowsHaveNoConfiguration) {
 }
 
 TEST(IntervalOfTest, IsConformalAndOrdered) {
-  std::vector<double> errors;
-  for (int i = 0; i < 99; ++i) errors.push_back(i / 100.0);
+  std::vector<HeldOut> errors;
+  for (int i = 0; i < 99; ++i) errors.push_back({i / 100.0});
   const Interval interval = IntervalOf(errors, 0.01);
   EXPECT_NEAR(interval.p90_ln, 0.89, 1e-6);  // the 90th of 99
   EXPECT_NEAR(interval.p99_ln, std::max(0.98, 0.89 * 2.3263 / 1.2816), 1e-3);
   for (std::size_t n : {0, 1, 3, 8}) {
-    const Interval few = IntervalOf(std::vector<double>(n, 0.1), 0.01);
+    const Interval few = IntervalOf(std::vector<HeldOut>(n, {0.1}), 0.01);
     EXPECT_GT(few.p90_ln, 0);
     EXPECT_GE(few.p99_ln, few.p90_ln);
   }
+}
+
+TEST(IntervalOfTest, ACrowdCountsAsOne) {
+  // Nine rows in ten are of one hard place, which is a hundredth of the shapes.
+  std::vector<HeldOut> errors;
+  for (int i = 0; i < 1000; ++i) errors.push_back(i % 10 == 0 ? HeldOut{0.1, 1} : HeldOut{0.5, 0.001});
+  EXPECT_NEAR(IntervalOf(errors, 0.01).p90_ln, 0.1, 1e-6);
+  EXPECT_NEAR(MapeOf(errors), 0.1, 0.01);
 }
 
 TEST(FitTransferTest, AnswersForADeviceThatWasLeftOut) {

@@ -130,9 +130,8 @@ GaussianProcess GaussianProcess::Fit(const Eigen::MatrixXd& x, const Eigen::Vect
 }
 
 Eigen::MatrixXd GaussianProcess::Covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) const {
-  const Eigen::MatrixXd sa = a * inverse_length_.asDiagonal();
-  const Eigen::MatrixXd sb = b * inverse_length_.asDiagonal();
-  Eigen::MatrixXd k = signal_ * Matern(SquaredDistances(sa, sb));
+  Eigen::MatrixXd k =
+      signal_ * Matern(SquaredDistances(a * inverse_length_.asDiagonal(), b * inverse_length_.asDiagonal()));
   k.array() += kConstantVariance;
   return k;
 }

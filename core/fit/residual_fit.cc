@@ -5,55 +5,67 @@
 #include <numeric>
 #include <random>
 
-#include "core/fit/gaussian_process.h"
+#include "core/fit/exact_model.h"
+#include "core/fit/family_fit.h"
 #include "core/fit/network.h"
-#include "core/fit/standardiser.h"
 #include "core/fit/synthetic_shapes.h"
 
 namespace gpueta {
 namespace {
 
-constexpr Eigen::Index kMinRows = 24;            // below, the family form stands alone
-constexpr Eigen::Index kGaussianRows = 2500;     // an exact Cholesky of more takes too long
-constexpr std::size_t kSyntheticShapes = 16000;  // to distil over: fewer lose half a point of error
+constexpr Eigen::Index kMinRows = 24;         // below, the family form stands alone
+constexpr Eigen::Index kGaussianRows = 2500;  // an exact Cholesky of more takes too long
+// To distil over: with half as many, or a third of the rate, a tenth of a point
+// of error more is lost (docs/accuracy.md).
+constexpr std::size_t kSyntheticShapes = 32000;
+constexpr double kDistilRate = 1.2e-2;
 constexpr int kDistilEpochs = 100;
-constexpr Eigen::Index kHyperRows = 500;
+// To tell how unsure the model is on average.
+constexpr std::size_t kCrossedShapes = 1000;
 constexpr int kRowRepeats = 4;  // measured rows count this often among them
 constexpr double kHeldBack = 0.15;
 constexpr double kMinNoise = 0.003;
 
+std::vector<HeldOut> Unweighted(const Eigen::Ref<const Eigen::VectorXd>& ln) {
+  std::vector<HeldOut> held_out;
+  for (double value : ln) held_out.push_back({value});
+  return held_out;
+}
+
 double MeanAbsolute(const Eigen::VectorXd& values) { return values.cwiseAbs().mean(); }
 
-ResidualFit Distilled(const TableData& data, const Eigen::VectorXd& left_over, std::uint64_t seed) {
-  const Eigen::MatrixXd features = data.Features();
-  const Standardiser standardise(features);
-  const auto gp = GaussianProcess::Fit(standardise(features), left_over, {.hyper_rows = kHyperRows, .seed = seed});
+ResidualFit Distilled(const TableData& data, const std::vector<Variant>& variants, const Eigen::VectorXd& family_ln,
+                      std::uint64_t seed) {
+  const Eigen::VectorXd left_over = data.ln_us - family_ln;
+  const ExactModel exact = ExactModel::Fit(data, variants, seed);
+  const Eigen::VectorXd leave_one_out = exact.held_out_ln();
   ResidualFit fit;
-  fit.noise_ln = std::max(std::sqrt(gp.noise_variance()), kMinNoise);
-  if (MeanAbsolute(gp.loo_residual()) >= MeanAbsolute(left_over)) {
-    fit.held_out_ln.assign(left_over.begin(), left_over.end());
+  fit.noise_ln = std::max(std::sqrt(exact.noise_variance()), kMinNoise);
+  if (MeanAbsolute(leave_one_out) >= MeanAbsolute(left_over)) {
+    fit.held_out = Unweighted(left_over);
     return fit;
   }
   std::vector<Measurement> storage;
   const TableData synthetic = SyntheticShapes(data, kSyntheticShapes, seed, storage);
-  const Eigen::MatrixXd synthetic_features = synthetic.Features();
+  const Eigen::MatrixXd features = data.Features();
   const Eigen::Index total = synthetic.size() + kRowRepeats * data.size();
   Eigen::MatrixXf x(total, features.cols());
   Eigen::VectorXf y(total);
-  x.topRows(synthetic.size()) = synthetic_features.cast<float>();
-  y.head(synthetic.size()) = gp.Mean(standardise(synthetic_features)).cast<float>();
-  const Eigen::VectorXf at_rows = gp.Mean(standardise(features)).cast<float>();
+  x.topRows(synthetic.size()) = synthetic.Features().cast<float>();
+  y.head(synthetic.size()) = (exact.Ln(synthetic) - PredictFamily(synthetic, variants)).cast<float>();
+  const Eigen::VectorXf at_rows = (exact.Ln(data) - family_ln).cast<float>();
   for (int repeat = 0; repeat < kRowRepeats; ++repeat) {
     const Eigen::Index start = synthetic.size() + repeat * data.size();
     x.middleRows(start, data.size()) = features.cast<float>();
     y.segment(start, data.size()) = at_rows;
   }
-  fit.residual = TrainNetwork(x, y, {.epochs = kDistilEpochs, .seed = seed});
+  fit.residual = TrainNetwork(x, y, {.epochs = kDistilEpochs, .learning_rate = kDistilRate, .seed = seed});
   // What distilling lost at a row counts as error there.
   const Eigen::VectorXd lost =
       at_rows.cast<double>() - EvaluateNetwork(fit.residual, features.cast<float>()).cast<double>();
-  const Eigen::VectorXd held_out = gp.loo_residual() + lost;
-  fit.held_out_ln.assign(held_out.begin(), held_out.end());
+  std::vector<Measurement> crossed_storage;
+  const TableData crossed = CrossedShapes(data, kCrossedShapes, seed, crossed_storage);
+  fit.held_out = Unweighted(exact.HeldOutLnAt(crossed) + lost);
   return fit;
 }
 
@@ -74,24 +86,25 @@ ResidualFit Trained(const TableData& data, const Eigen::VectorXd& left_over, std
       static_cast<int>(std::clamp<Eigen::Index>(1'500'000 / static_cast<Eigen::Index>(train.size()), 20, 150));
   fit.residual = TrainNetwork(features(train, Eigen::all), y(train), options);
   const Eigen::VectorXf error = y(test) - EvaluateNetwork(fit.residual, features(test, Eigen::all));
-  fit.held_out_ln.assign(error.begin(), error.end());
+  fit.held_out = Unweighted(error.cast<double>());
   if (error.cwiseAbs().mean() >= y(test).cwiseAbs().mean()) {
     fit.residual = {};
-    fit.held_out_ln.assign(left_over.begin(), left_over.end());
+    fit.held_out = Unweighted(left_over);
   }
   return fit;
 }
 
 }  // namespace
 
-ResidualFit FitResidual(const TableData& data, const Eigen::VectorXd& family_ln, std::uint64_t seed) {
+ResidualFit FitResidual(const TableData& data, const std::vector<Variant>& variants, const Eigen::VectorXd& family_ln,
+                        std::uint64_t seed) {
   const Eigen::VectorXd left_over = data.ln_us - family_ln;
   if (data.size() < kMinRows) {
     ResidualFit fit;
-    fit.held_out_ln.assign(left_over.begin(), left_over.end());
+    fit.held_out = Unweighted(left_over);
     return fit;
   }
-  return data.size() <= kGaussianRows ? Distilled(data, left_over, seed) : Trained(data, left_over, seed);
+  return data.size() <= kGaussianRows ? Distilled(data, variants, family_ln, seed) : Trained(data, left_over, seed);
 }
 
 }  // namespace gpueta

@@ -4,12 +4,15 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <set>
+#include <utility>
 
 namespace gpueta {
 namespace {
 
 constexpr double kCrossShare = 0.3;  // of dims taken from another row
 constexpr double kShiftShare = 0.5;  // of dims shifted
+constexpr double kTiedShare = 0.8;   // of shapes whose tied dims stay tied
 constexpr double kShiftLn = 0.25;    // standard deviation of the shift
 constexpr std::size_t kAttemptsPerRow = 8;
 
@@ -32,15 +35,37 @@ std::vector<DimRange> RangesOf(const TableData& data) {
   return ranges;
 }
 
-}  // namespace
+// Pairs of dims that are equal in every row (of self-attention, the lengths of
+// queries and keys): the second follows the first.
+std::vector<std::pair<int, int>> TiedDims(const TableData& data) {
+  std::vector<std::pair<int, int>> tied;
+  for (Eigen::Index a = 0; a < data.dims.cols(); ++a) {
+    if (data.dims.col(a).minCoeff() == data.dims.col(a).maxCoeff()) continue;
+    for (Eigen::Index b = a + 1; b < data.dims.cols(); ++b) {
+      if (data.dims.col(a) == data.dims.col(b)) tied.emplace_back(static_cast<int>(a), static_cast<int>(b));
+    }
+  }
+  return tied;
+}
 
-TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed,
-                          std::vector<Measurement>& storage) {
+struct Recipe {
+  double shift_share = 0;   // of dims shifted
+  double tied_share = 1;    // of shapes whose tied dims stay tied
+  bool unmeasured = false;  // each shape once, and none that was measured
+};
+
+TableData Make(const TableData& data, std::size_t count, const Recipe& recipe, std::uint64_t seed,
+               std::vector<Measurement>& storage) {
   const std::vector<DimRange> ranges = RangesOf(data);
+  const std::vector<std::pair<int, int>> tied = TiedDims(data);
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<std::size_t> any_row(0, data.rows.size() - 1);
   std::uniform_real_distribution<double> uniform(0, 1);
   std::normal_distribution<double> normal(0, kShiftLn);
+  std::set<std::uint32_t> seen;
+  if (recipe.unmeasured) {
+    for (const Measurement* row : data.rows) seen.insert(HashOf(row->kernel));
+  }
   storage.clear();
   storage.reserve(count);
   std::vector<std::size_t> parents;
@@ -54,12 +79,16 @@ TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_
       if (range.low == range.high) continue;
       const std::size_t source = uniform(random) < kCrossShare ? other : parent;
       auto value = static_cast<double>(GetDim(data.rows[source]->kernel, static_cast<int>(d)));
-      if (uniform(random) < kShiftShare) value *= std::exp(normal(random));
+      if (uniform(random) < recipe.shift_share) value *= std::exp(normal(random));
       const auto stepped = static_cast<std::int64_t>(std::round(value / static_cast<double>(range.step))) * range.step;
       SetDim(row.kernel, static_cast<int>(d), std::clamp(stepped, range.low, range.high));
     }
+    if (uniform(random) < recipe.tied_share) {
+      for (const auto& [first, second] : tied) SetDim(row.kernel, second, GetDim(row.kernel, first));
+    }
     // A dim that is part of the label stays with it.
     if (LabelOf(row.kernel) != LabelOf(data.rows[parent]->kernel) || !Validate(row.kernel).ok()) continue;
+    if (recipe.unmeasured && !seen.insert(HashOf(row.kernel)).second) continue;
     storage.push_back(std::move(row));
     parents.push_back(parent);
   }
@@ -78,6 +107,18 @@ TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_
       out.dims(r, d) = static_cast<double>(GetDim(storage[i].kernel, static_cast<int>(d)));
   }
   return out;
+}
+
+}  // namespace
+
+TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed,
+                          std::vector<Measurement>& storage) {
+  return Make(data, count, {.shift_share = kShiftShare, .tied_share = kTiedShare}, seed, storage);
+}
+
+TableData CrossedShapes(const TableData& data, std::size_t count, std::uint64_t seed,
+                        std::vector<Measurement>& storage) {
+  return Make(data, count, {.unmeasured = true}, seed, storage);
 }
 
 }  // namespace gpueta

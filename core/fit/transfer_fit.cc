@@ -8,6 +8,7 @@
 #include "core/device/machine_of.h"
 #include "core/fit/family_fit.h"
 #include "core/fit/fit.h"
+#include "core/fit/interval_fit.h"
 #include "core/fit/table_fit.h"
 
 namespace gpueta {
@@ -64,7 +65,7 @@ absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
     table.variants = FitFamily(data);
     FillHull(data, table);
     // Each device predicted from the others says how far transfer errs.
-    std::vector<double> held_out;
+    std::vector<HeldOut> held_out;
     for (const auto& [device, members] : by_device) {
       if (by_device.size() == 1) break;
       std::vector<const Measurement*> others;
@@ -81,12 +82,10 @@ absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
         label = known == rest.labels.end() ? 0 : static_cast<int>(known - rest.labels.begin());
       }
       const Eigen::VectorXd error = target.ln_us - PredictFamily(target, variants);
-      held_out.insert(held_out.end(), error.begin(), error.end());
+      for (double ln : error) held_out.push_back({ln});
     }
     table.interval = held_out.empty() ? kOneDevice : IntervalOf(held_out, kOneDevice.p90_ln);
-    double mape = 0;
-    for (double e : held_out) mape += std::abs(std::expm1(-e)) / static_cast<double>(held_out.size());
-    table.cv_mape = static_cast<float>(mape);
+    table.cv_mape = static_cast<float>(MapeOf(held_out));
     profile.tables.push_back(std::move(table));
   }
   if (options.progress) options.progress(1, "done");
