@@ -1,5 +1,6 @@
 #include "core/fit/exact_model.h"
 
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -13,6 +14,20 @@ namespace {
 constexpr Eigen::Index kHyperRows = 500;
 constexpr int kFolds = 5;
 constexpr int kWeightSteps = 10;
+
+double MedianOf(Eigen::VectorXd values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// With the values beyond six deviations (of normal noise, from the median
+// absolute deviation) moved there: trees square errors.
+Eigen::VectorXd Winsorised(const Eigen::VectorXd& values) {
+  constexpr double kFar = 6 * 1.4826;
+  const double median = MedianOf(values);
+  const double far = kFar * MedianOf((values.array() - median).abs());
+  return values.cwiseMax(median - far).cwiseMin(median + far);
+}
 
 // y − what trees fitted to the other folds say.
 Eigen::VectorXd HeldOutOfTrees(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, std::uint64_t seed) {
@@ -77,7 +92,7 @@ ExactModel ExactModel::Fit(const TableData& data, std::vector<Variant> variants,
   if (data.key.op == Op::kGemm) model.processes_.push_back(FitProcess(data, FitGemmTilesPrior(data), seed));
   const Prior& family = *model.processes_.front().prior;
   const Eigen::MatrixXd features = family.Features(data);
-  const Eigen::VectorXd left_over = data.ln_us - family.Ln(data);
+  const Eigen::VectorXd left_over = Winsorised(data.ln_us - family.Ln(data));
   model.trees_ = BoostedTrees::Fit(features, left_over);
 
   const auto processes = static_cast<Eigen::Index>(model.processes_.size());

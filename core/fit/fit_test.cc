@@ -227,6 +227,46 @@ TEST(IntervalOfTest, ACrowdCountsAsOne) {
   EXPECT_NEAR(MapeOf(errors), 0.1, 0.01);
 }
 
+TEST(FitProfileTest, AFewBadRowsRaiseTheErrorByAtMostATenth) {
+  std::vector<Measurement> rows = SimulatedGemms(300, 21, 0.03);
+  const std::vector<Measurement> others = SimulatedGemms(1000, 22, 0.03);
+  const double clean = Errors(PredictorOf(*FitProfile(Spec(), rows)), others).mape;
+  std::mt19937 random(23);
+  std::uniform_real_distribution<double> factor(0.3, 3);
+  for (std::size_t i = 0; i < rows.size(); i += 33) rows[i].latency_us *= factor(random);
+  EXPECT_LT(Errors(PredictorOf(*FitProfile(Spec(), rows)), others).mape, 1.1 * clean);
+}
+
+TEST(FitProfileTest, CollectivesLearnFromOtherTypesButRememberTheirOwn) {
+  std::vector<Measurement> rows;
+  for (int i = 0; i < 60; ++i) {
+    Measurement row;
+    row.device = "h100-sxm";
+    row.timing = Timing::kKernel;
+    // Each type has every other size.
+    row.kernel.dtype = i % 2 == 0 ? DType::kFp16 : DType::kInt8;
+    const auto bytes = static_cast<std::int64_t>(1024 * std::pow(1.3, i / 1.5));
+    row.kernel.work = Collective{.op = "all_reduce", .backend = "nccl", .bytes = bytes, .ranks = 8};
+    row.latency_us = (10 + static_cast<double>(bytes) / 3e5) * (i % 2 == 0 ? 1 : 1.05);
+    rows.push_back(row);
+  }
+  const auto profile = FitProfile(Spec(), rows);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  ASSERT_EQ(profile->tables.size(), 2u);
+  for (const Table& table : profile->tables) {
+    EXPECT_EQ(table.rows, 30);
+    EXPECT_EQ(table.measured_hash.size(), 30u);
+  }
+  const Predictor predictor = PredictorOf(*profile);
+  for (Measurement& row : rows) {
+    row.kernel.dtype = row.kernel.dtype == DType::kFp16 ? DType::kInt8 : DType::kFp16;
+    const auto estimate = predictor.EstimateKernel(row.kernel, {.timing = row.timing});
+    EXPECT_NE(estimate->provenance, Provenance::kMeasured);
+    const double truth = row.latency_us * (row.kernel.dtype == DType::kInt8 ? 1.05 : 1 / 1.05);
+    EXPECT_NEAR(estimate->latency_us.p50 / truth, 1, 0.08);
+  }
+}
+
 TEST(FitTransferTest, AnswersForADeviceThatWasLeftOut) {
   // Two devices made of the same parameters, a third predicted from them.
   const TableKey key{.op = Op::kVector, .dtype = DType::kFp32, .timing = Timing::kEager};

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kConstantVariance = 0.25;  // of the constant term
 constexpr double kJitter = 1e-8;
+constexpr double kDegreesOfFreedom = 4;
 constexpr double kLnLength0 = 0.693147;  // ln 2
 const double kLnSignal0 = std::log(0.15);
 const double kLnNoise0 = std::log(0.03);
@@ -121,12 +122,22 @@ GaussianProcess GaussianProcess::Fit(const Eigen::MatrixXd& x, const Eigen::Vect
     covariance.diagonal().array() += extra;
     llt.compute(covariance);
   }
-  gp.factor_ = llt.matrixL();
-  gp.alpha_ = llt.solve(centred);
-  const Eigen::VectorXd precision = llt.solve(Eigen::MatrixXd::Identity(n, n)).diagonal();
-  gp.loo_variance_ = precision.cwiseInverse();
-  gp.loo_residual_ = gp.alpha_.cwiseProduct(gp.loo_variance_);
-  return gp;
+  // Rows that the others contradict count less, as under noise with Student's
+  // t distribution: once more with the noise of each row as its own error says.
+  for (int pass = 0;; ++pass) {
+    gp.factor_ = llt.matrixL();
+    gp.alpha_ = llt.solve(centred);
+    const Eigen::VectorXd precision = llt.solve(Eigen::MatrixXd::Identity(n, n)).diagonal();
+    gp.loo_variance_ = precision.cwiseInverse();
+    gp.loo_residual_ = gp.alpha_.cwiseProduct(gp.loo_variance_);
+    if (pass == options.robust_passes) return gp;
+    const Eigen::ArrayXd z2 = gp.loo_residual_.array().square() / gp.loo_variance_.array();
+    const Eigen::ArrayXd extra =
+        ((kDegreesOfFreedom + z2) / (kDegreesOfFreedom + 1) - 1).max(0) * gp.loo_variance_.array();
+    Eigen::MatrixXd robust = covariance;
+    robust.diagonal().array() += extra;
+    llt.compute(robust);
+  }
 }
 
 Eigen::MatrixXd GaussianProcess::Covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) const {

@@ -15,6 +15,9 @@ class GaussianProcess {
   struct Options {
     Eigen::Index hyper_rows = 300;  // rows the hyperparameters are chosen on
     int iterations = 40;
+    // Rounds that make rows count less which the others contradict; 0: ordinary
+    // Gaussian noise.
+    int robust_passes = 2;
     std::uint64_t seed = 0;
   };
 

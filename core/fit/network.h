@@ -13,8 +13,8 @@ struct TrainOptions {
   std::vector<int> hidden = {32, 32};
   int epochs = 60;
   int batch_rows = 256;
-  double learning_rate = 4e-3;
-  double huber_delta = 0.15;  // in ln(latency): errors beyond it count linearly
+  double learning_rate = 1.2e-2;  // at the top of the cycle
+  double huber_delta = 0.15;      // in ln(latency): errors beyond it count linearly
   std::uint64_t seed = 0;
 };
 

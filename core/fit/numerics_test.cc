@@ -128,7 +128,7 @@ TEST(GaussianProcessTest, PredictsASmoothSurface) {
 
 TEST(GaussianProcessTest, LeaveOneOutEqualsLeavingOneOut) {
   const Surface all = Wavy(40, 3, 0.05);
-  const auto gp = GaussianProcess::Fit(all.x, all.y, {});
+  const auto gp = GaussianProcess::Fit(all.x, all.y, {.robust_passes = 0});
   // The same hyperparameters without the first row: solve by hand.
   const Eigen::MatrixXd x = all.x.bottomRows(39);
   Eigen::MatrixXd k = gp.Covariance(x, x);
@@ -139,6 +139,18 @@ TEST(GaussianProcessTest, LeaveOneOutEqualsLeavingOneOut) {
   const Eigen::VectorXd weights = k.ldlt().solve((all.y.tail(39).array() - centre).matrix());
   const double predicted = gp.Covariance(all.x.topRows(1), x).row(0).dot(weights) + centre;
   EXPECT_NEAR(gp.loo_residual()[0], all.y[0] - predicted, 1e-6);
+}
+
+TEST(GaussianProcessTest, RowsThatTheOthersContradictCountLittle) {
+  Surface clean = Wavy(120, 5, 0.02);
+  Surface spoilt = clean;
+  for (Eigen::Index i = 0; i < spoilt.y.size(); i += 30) spoilt.y[i] += 1;
+  const Surface at = Wavy(200, 6, 0);
+  const auto error = [&](const Surface& train, int passes) {
+    return (GaussianProcess::Fit(train.x, train.y, {.robust_passes = passes}).Mean(at.x) - at.y).cwiseAbs().mean();
+  };
+  EXPECT_LT(error(spoilt, 2), 0.6 * error(spoilt, 0));
+  EXPECT_LT(error(clean, 2), 1.1 * error(clean, 0));
 }
 
 TEST(GaussianProcessTest, VarianceGrowsAwayFromThePoints) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "core/fit/exact_model.h"
 #include "core/fit/family_fit.h"
@@ -15,14 +16,14 @@ namespace {
 
 constexpr Eigen::Index kMinRows = 24;         // below, the family form stands alone
 constexpr Eigen::Index kGaussianRows = 2500;  // an exact Cholesky of more takes too long
-// To distil over: with half as many, or a third of the rate, a tenth of a point
-// of error more is lost (docs/accuracy.md).
+// To distil over: with half as many a tenth of a point of error more is lost
+// (docs/accuracy.md).
 constexpr std::size_t kSyntheticShapes = 32000;
-constexpr double kDistilRate = 1.2e-2;
 constexpr int kDistilEpochs = 100;
 // To tell how unsure the model is on average.
 constexpr std::size_t kCrossedShapes = 1000;
 constexpr int kRowRepeats = 4;  // measured rows count this often among them
+constexpr Eigen::Index kManyRowsSeen = 6'000'000;
 constexpr double kHeldBack = 0.15;
 constexpr double kMinNoise = 0.003;
 
@@ -59,7 +60,7 @@ ResidualFit Distilled(const TableData& data, const std::vector<Variant>& variant
     x.middleRows(start, data.size()) = features.cast<float>();
     y.segment(start, data.size()) = at_rows;
   }
-  fit.residual = TrainNetwork(x, y, {.epochs = kDistilEpochs, .learning_rate = kDistilRate, .seed = seed});
+  fit.residual = TrainNetwork(x, y, {.epochs = kDistilEpochs, .seed = seed});
   // What distilling lost at a row counts as error there.
   const Eigen::VectorXd lost =
       at_rows.cast<double>() - EvaluateNetwork(fit.residual, features.cast<float>()).cast<double>();
@@ -80,16 +81,19 @@ ResidualFit Trained(const TableData& data, const Eigen::VectorXd& left_over, std
   const Eigen::MatrixXf features = data.Features().cast<float>();
   const Eigen::VectorXf y = left_over.cast<float>();
   ResidualFit fit;
-  TrainOptions options{.hidden = {48, 32}, .seed = seed};
-  // As many steps for any number of rows.
-  options.epochs =
-      static_cast<int>(std::clamp<Eigen::Index>(1'500'000 / static_cast<Eigen::Index>(train.size()), 20, 150));
-  fit.residual = TrainNetwork(features(train, Eigen::all), y(train), options);
-  const Eigen::VectorXf error = y(test) - EvaluateNetwork(fit.residual, features(test, Eigen::all));
-  fit.held_out = Unweighted(error.cast<double>());
-  if (error.cwiseAbs().mean() >= y(test).cwiseAbs().mean()) {
-    fit.residual = {};
-    fit.held_out = Unweighted(left_over);
+  // As many steps for any number of rows: many, unless that learns the noise.
+  double least = y(test).cwiseAbs().mean();
+  fit.held_out = Unweighted(left_over);
+  for (Eigen::Index rows_seen : {kManyRowsSeen, kManyRowsSeen / 4, kManyRowsSeen / 16}) {
+    TrainOptions options{.hidden = {48, 32}, .seed = seed};
+    options.epochs =
+        static_cast<int>(std::clamp<Eigen::Index>(rows_seen / static_cast<Eigen::Index>(train.size()), 10, 400));
+    Residual residual = TrainNetwork(features(train, Eigen::all), y(train), options);
+    const Eigen::VectorXf error = y(test) - EvaluateNetwork(residual, features(test, Eigen::all));
+    if (error.cwiseAbs().mean() >= least) continue;
+    least = error.cwiseAbs().mean();
+    fit.residual = std::move(residual);
+    fit.held_out = Unweighted(error.cast<double>());
   }
   return fit;
 }

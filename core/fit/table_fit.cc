@@ -33,6 +33,7 @@ void RememberMeasured(const TableData& data, const Eigen::VectorXd& predicted_ln
                       Table& table) {
   std::map<std::uint32_t, std::pair<double, int>> sums;  // hash to Σ ln(observed/predicted) and count
   for (std::size_t r = 0; r < data.rows.size(); ++r) {
+    if (data.rows[r]->kernel.dtype != data.key.dtype) continue;
     const std::uint32_t hash = HashOf(data.rows[r]->kernel);
     const auto it = sums.find(hash);
     if (it == sums.end() && sums.size() >= kMaxMeasured) continue;
@@ -62,7 +63,8 @@ void FillHull(const TableData& data, Table& table) {
 Table FitTable(const TableData& data, std::uint64_t seed) {
   Table table;
   table.key = data.key;
-  table.rows = data.size();
+  table.rows = std::count_if(data.rows.begin(), data.rows.end(),
+                             [&](const Measurement* row) { return row->kernel.dtype == data.key.dtype; });
   FillHull(data, table);
   const std::vector<std::size_t> positions = RandomPositions(data.rows.size(), kFamilyRows, seed);
   table.variants = FitFamily(positions.size() == data.rows.size() ? data : data.Subset(positions));

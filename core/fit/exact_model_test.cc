@@ -1,0 +1,180 @@
+#include "core/fit/exact_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "core/device/catalogue.h"
+#include "core/device/machine_of.h"
+#include "core/fit/boosted_trees.h"
+#include "core/fit/family_fit.h"
+#include "core/fit/fit.h"
+#include "core/fit/gemm_tiles_prior.h"
+#include "core/fit/network.h"
+#include "core/fit/residual_fit.h"
+#include "core/fit/synthetic_shapes.h"
+#include "core/ops/forms.h"
+
+namespace gpueta {
+namespace {
+
+const TableKey kKey{.op = Op::kGemm, .dtype = DType::kBf16, .timing = Timing::kGraph};
+const DeviceSpec& Spec() {
+  static const DeviceSpec spec = Catalogue::BuiltIn().Get("h100-sxm").value();
+  return spec;
+}
+
+// GEMMs with hard waves of the cheaper of two tiles, which the family form
+// knows only as features.
+std::vector<Measurement> Gemms(std::size_t count, unsigned seed, double noise) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> uniform(0, 1);
+  std::normal_distribution<double> normal(0, noise);
+  const auto draw = [&](double low, double high, double step) {
+    const double value = std::exp(std::log(low) + uniform(random) * std::log(high / low));
+    return static_cast<std::int64_t>(std::max(1.0, std::round(value / step)) * step);
+  };
+  std::vector<Measurement> rows(count);
+  for (Measurement& row : rows) {
+    const Gemm gemm{.batch = 1, .m = draw(16, 8192, 16), .n = draw(128, 8192, 128), .k = draw(128, 8192, 128)};
+    row.device = Spec().slug;
+    row.timing = Timing::kGraph;
+    row.kernel.dtype = DType::kBf16;
+    row.kernel.work = gemm;
+    const Machine<double> machine = MachineOf(Spec(), kKey);
+    const auto padded = [&](double tile) {
+      const double tiles =
+          std::ceil(static_cast<double>(gemm.m) / tile) * std::ceil(static_cast<double>(gemm.n) / tile);
+      return std::ceil(tiles / machine.sms) * tile * tile;
+    };
+    const double work = 2 * static_cast<double>(gemm.k) * std::min(1.1 * padded(128), 1.5 * padded(64));
+    row.latency_us = (4 + 1.2 * work / (machine.peak / machine.sms)) * std::exp(normal(random));
+  }
+  return rows;
+}
+
+TableData DataOf(const std::vector<Measurement>& rows) {
+  std::vector<const Measurement*> pointers;
+  for (const Measurement& row : rows) pointers.push_back(&row);
+  return MakeTableData(kKey, pointers, [](const Measurement&) { return MachineOf(Spec(), kKey); });
+}
+
+double MeanError(const Eigen::VectorXd& ln, const TableData& data) { return (ln - data.ln_us).array().abs().mean(); }
+
+TEST(BoostedTreesTest, FollowAStep) {
+  Eigen::MatrixXd x(200, 2);
+  Eigen::VectorXd y(200);
+  for (int i = 0; i < 200; ++i) {
+    x.row(i) << i, (i * 7) % 13;
+    y[i] = i < 90 ? 1 : 3;
+  }
+  const BoostedTrees trees = BoostedTrees::Fit(x, y);
+  Eigen::MatrixXd at(3, 2);
+  at << 20, 0, 88, 12, 150, 5;
+  const Eigen::VectorXd predicted = trees.Predict(at);
+  EXPECT_NEAR(predicted[0], 1, 0.02);
+  EXPECT_NEAR(predicted[1], 1, 0.02);
+  EXPECT_NEAR(predicted[2], 3, 0.02);
+}
+
+TEST(BoostedTreesTest, NothingToSplitGivesTheShrunkMean) {
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Ones(50, 3);
+  const BoostedTrees trees = BoostedTrees::Fit(x, Eigen::VectorXd::Constant(50, 2));
+  EXPECT_NEAR(trees.Predict(x)[0], 2, 0.05);
+}
+
+TEST(GemmTilesPriorTest, LearnsWavesThatTheFamilyFormBlurs) {
+  const std::vector<Measurement> rows = Gemms(300, 1, 0.01), others = Gemms(500, 2, 0);
+  const TableData data = DataOf(rows), unseen = DataOf(others);
+  const double family = MeanError(PredictFamily(unseen, FitFamily(data)), unseen);
+  const double tiles = MeanError(FitGemmTilesPrior(data)->Ln(unseen), unseen);
+  EXPECT_LT(tiles, 0.7 * family);
+}
+
+TEST(ExactModelTest, IsBetterThanItsFamilyFormAndKnowsItsError) {
+  const std::vector<Measurement> rows = Gemms(250, 3, 0.01), others = Gemms(500, 4, 0.01);
+  const TableData data = DataOf(rows), unseen = DataOf(others);
+  const std::vector<Variant> variants = FitFamily(data);
+  const ExactModel model = ExactModel::Fit(data, variants, 0);
+  const double error = MeanError(model.Ln(unseen), unseen);
+  EXPECT_LT(error, 0.5 * MeanError(PredictFamily(unseen, variants), unseen));
+  const double held_out = model.held_out_ln().cwiseAbs().mean();
+  EXPECT_GT(held_out, 0.5 * error);
+  EXPECT_LT(held_out, 2 * error);
+}
+
+TEST(ExactModelTest, ScalingAllTimesScalesThePrediction) {
+  std::vector<Measurement> rows = Gemms(150, 5, 0.02);
+  const std::vector<Measurement> others = Gemms(50, 6, 0);
+  const TableData unseen = DataOf(others);
+  const TableData data = DataOf(rows);
+  const Eigen::VectorXd before = ExactModel::Fit(data, FitFamily(data), 0).Ln(unseen);
+  for (Measurement& row : rows) row.latency_us *= 2;
+  const TableData doubled = DataOf(rows);
+  const Eigen::VectorXd after = ExactModel::Fit(doubled, FitFamily(doubled), 0).Ln(unseen);
+  EXPECT_LT((after - before).array().abs().maxCoeff(), std::log(2.0) + 0.25);
+  EXPECT_NEAR((after - before).mean(), std::log(2.0), 0.02);
+}
+
+TEST(DistilTest, LosesAtMostATenthOfAPoint) {
+  const std::vector<Measurement> rows = Gemms(300, 7, 0.02), others = Gemms(2000, 8, 0.02);
+  const TableData data = DataOf(rows), unseen = DataOf(others);
+  const std::vector<Variant> variants = FitFamily(data);
+  const auto mape = [&](const Eigen::VectorXd& ln) { return (ln - unseen.ln_us).array().exp().matrix().array() - 1; };
+  const double exact = mape(ExactModel::Fit(data, variants, 0).Ln(unseen)).abs().mean();
+  const ResidualFit fit = FitResidual(data, variants, PredictFamily(data, variants), 0);
+  const Eigen::VectorXd served =
+      PredictFamily(unseen, variants) + EvaluateNetwork(fit.residual, unseen.Features().cast<float>()).cast<double>();
+  EXPECT_LT(mape(served).abs().mean(), exact + 0.01);
+}
+
+TEST(CrossedShapesTest, AreNewAndOfTheSameValues) {
+  const std::vector<Measurement> rows = Gemms(60, 9, 0);
+  const TableData data = DataOf(rows);
+  std::vector<Measurement> storage;
+  const TableData crossed = CrossedShapes(data, 200, 1, storage);
+  ASSERT_GT(crossed.size(), 100);
+  std::set<std::uint32_t> seen;
+  for (const Measurement& row : rows) seen.insert(HashOf(row.kernel));
+  for (Eigen::Index r = 0; r < crossed.size(); ++r) {
+    EXPECT_TRUE(seen.insert(HashOf(crossed.rows[static_cast<std::size_t>(r)]->kernel)).second);
+    for (Eigen::Index d = 0; d < crossed.dims.cols(); ++d) {
+      EXPECT_TRUE((data.dims.col(d).array() == crossed.dims(r, d)).any());
+    }
+  }
+}
+
+TEST(CrossedShapesTest, TiedDimsStayTied) {
+  const TableKey key{.op = Op::kAttention, .dtype = DType::kBf16, .kv_dtype = DType::kBf16, .timing = Timing::kGraph};
+  std::vector<Measurement> rows(40);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto length = static_cast<std::int64_t>(64 * (1 + i));
+    rows[i].latency_us = 1;
+    rows[i].kernel.dtype = DType::kBf16;
+    Attention attention;
+    attention.kv_dtype = DType::kBf16;
+    attention.batch = static_cast<std::int64_t>(1 + i % 4);
+    attention.query_len = attention.kv_len = length;
+    attention.heads = 32;
+    attention.kv_heads = 8;
+    attention.head_dim = 128;
+    attention.causal = 1;
+    rows[i].kernel.work = attention;
+  }
+  std::vector<const Measurement*> pointers;
+  for (const Measurement& row : rows) pointers.push_back(&row);
+  const TableData data = MakeTableData(key, pointers, [&](const Measurement&) { return MachineOf(Spec(), key); });
+  std::vector<Measurement> storage;
+  const TableData crossed = CrossedShapes(data, 60, 2, storage);
+  ASSERT_GT(crossed.size(), 20);
+  for (const Measurement* row : crossed.rows) {
+    const auto& attention = std::get<Attention>(row->kernel.work);
+    EXPECT_EQ(attention.query_len, attention.kv_len);
+  }
+}
+
+}  // namespace
+}  // namespace gpueta
