@@ -84,7 +84,7 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
   }
   terminal::TextTable table({"table", "rows", "held-out error", "kernel configurations"});
   for (const Table& t : profile->tables) {
-    table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape),
+    table.Add({Describe(t.key), std::to_string(t.rows), t.cv_mape > 0 ? terminal::FormatPercent(t.cv_mape) : "unknown",
                std::to_string(t.kernel_configs.size())});
   }
   fmt::print("{}profile {} of {} written to {}\n", table.Render(), id, profile->device, args.out);

@@ -33,9 +33,11 @@ Eigen::MatrixXd Matern(const Eigen::MatrixXd& squared) {
 }
 
 // Negative log posterior of the hyperparameters and its gradient.
-// theta: ln length of each input, ln sf, ln σ.
+// theta: ln length of each input, ln sf, ln σ; extra_noise: variance of each row
+// on top of σ².
 double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input, const Eigen::VectorXd& y,
-                            const Eigen::VectorXd& theta, Eigen::VectorXd& gradient) {
+                            const Eigen::VectorXd& extra_noise, const Eigen::VectorXd& theta,
+                            Eigen::VectorXd& gradient) {
   const Eigen::Index n = y.size();
   const auto d = static_cast<Eigen::Index>(squared_by_input.size());
   const double signal = std::exp(2 * theta[d]);
@@ -48,7 +50,7 @@ double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input
   const Eigen::ArrayXXd k = (1 + s) * decay;
   Eigen::MatrixXd covariance = signal * k.matrix();
   covariance.array() += kConstantVariance;
-  covariance.diagonal().array() += noise + kJitter;
+  covariance.diagonal().array() += noise + kJitter + extra_noise.array();
   const Eigen::LLT<Eigen::MatrixXd> llt(covariance);
   if (llt.info() != Eigen::Success) {
     gradient.setZero();
@@ -75,6 +77,21 @@ double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input
 double Median(Eigen::VectorXd values) {
   std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
   return values[values.size() / 2];
+}
+
+// Variance to add to each row so that rows which the others contradict count
+// less, as under noise with Student's t distribution.
+Eigen::VectorXd ExtraNoise(const Eigen::VectorXd& loo_residual, const Eigen::VectorXd& loo_variance) {
+  const Eigen::ArrayXd z2 = loo_residual.array().square() / loo_variance.array();
+  return ((kDegreesOfFreedom + z2) / (kDegreesOfFreedom + 1) - 1).max(0) * loo_variance.array();
+}
+
+// The same for hyperparameters that are not fitted yet: of wild rows only.
+Eigen::VectorXd NoiseOfWildRows(const Eigen::VectorXd& loo_residual, const Eigen::VectorXd& loo_variance) {
+  constexpr double kWild = 6;
+  const Eigen::ArrayXd z = (loo_residual.array() / loo_variance.array().sqrt()).abs();
+  const double scale = 1.4826 * Median(z.matrix());
+  return (z > kWild * scale).select(loo_residual.array().square(), 0);
 }
 
 }  // namespace
@@ -108,36 +125,48 @@ GaussianProcess GaussianProcess::Fit(const Eigen::MatrixXd& x, const Eigen::Vect
   theta << Eigen::VectorXd::Constant(d, kLnLength0), kLnSignal0, kLnNoise0;
   low << Eigen::VectorXd::Constant(d, -3), -5, -6;
   high << Eigen::VectorXd::Constant(d, 5), 2, 0;
-  theta = Minimise([&](const Eigen::VectorXd& at,
-                       Eigen::VectorXd& gradient) { return NegativeLogPosterior(squared, ys, at, gradient); },
-                   theta, low, high, options.iterations);
+  gp.SetHyperparameters(theta);
+  Eigen::VectorXd extra_noise = Eigen::VectorXd::Zero(n);
+  // Before the hyperparameters: a few wild rows would pass for noise everywhere.
+  if (options.robust_passes > 0) {
+    gp.Solve(centred, extra_noise);
+    extra_noise = NoiseOfWildRows(gp.loo_residual_, gp.loo_variance_);
+  }
+  const Eigen::VectorXd extra_of_rows = extra_noise(rows);
+  theta = Minimise(
+      [&](const Eigen::VectorXd& at, Eigen::VectorXd& gradient) {
+        return NegativeLogPosterior(squared, ys, extra_of_rows, at, gradient);
+      },
+      theta, low, high, options.iterations);
+  gp.SetHyperparameters(theta);
+  gp.Solve(centred, extra_noise);
+  for (int pass = 0; pass < options.robust_passes; ++pass) {
+    extra_noise = ExtraNoise(gp.loo_residual_, gp.loo_variance_ - extra_noise);
+    gp.Solve(centred, extra_noise);
+  }
+  return gp;
+}
 
-  gp.inverse_length_ = (-theta.head(d)).array().exp();
-  gp.signal_ = std::exp(2 * theta[d]);
-  gp.noise_ = std::exp(2 * theta[d + 1]);
-  Eigen::MatrixXd covariance = gp.Covariance(x, x);
-  covariance.diagonal().array() += gp.noise_ + kJitter;
+void GaussianProcess::SetHyperparameters(const Eigen::VectorXd& theta) {
+  const Eigen::Index d = theta.size() - 2;
+  inverse_length_ = (-theta.head(d)).array().exp();
+  signal_ = std::exp(2 * theta[d]);
+  noise_ = std::exp(2 * theta[d + 1]);
+}
+
+void GaussianProcess::Solve(const Eigen::VectorXd& centred, const Eigen::VectorXd& extra_noise) {
+  Eigen::MatrixXd covariance = Covariance(x_, x_);
+  covariance.diagonal().array() += noise_ + kJitter + extra_noise.array();
   Eigen::LLT<Eigen::MatrixXd> llt(covariance);
   for (double extra = 1e-6; llt.info() != Eigen::Success && extra < 1; extra *= 10) {
     covariance.diagonal().array() += extra;
     llt.compute(covariance);
   }
-  // Rows that the others contradict count less, as under noise with Student's
-  // t distribution: once more with the noise of each row as its own error says.
-  for (int pass = 0;; ++pass) {
-    gp.factor_ = llt.matrixL();
-    gp.alpha_ = llt.solve(centred);
-    const Eigen::VectorXd precision = llt.solve(Eigen::MatrixXd::Identity(n, n)).diagonal();
-    gp.loo_variance_ = precision.cwiseInverse();
-    gp.loo_residual_ = gp.alpha_.cwiseProduct(gp.loo_variance_);
-    if (pass == options.robust_passes) return gp;
-    const Eigen::ArrayXd z2 = gp.loo_residual_.array().square() / gp.loo_variance_.array();
-    const Eigen::ArrayXd extra =
-        ((kDegreesOfFreedom + z2) / (kDegreesOfFreedom + 1) - 1).max(0) * gp.loo_variance_.array();
-    Eigen::MatrixXd robust = covariance;
-    robust.diagonal().array() += extra;
-    llt.compute(robust);
-  }
+  factor_ = llt.matrixL();
+  alpha_ = llt.solve(centred);
+  const Eigen::VectorXd precision = llt.solve(Eigen::MatrixXd::Identity(centred.size(), centred.size())).diagonal();
+  loo_variance_ = precision.cwiseInverse();
+  loo_residual_ = alpha_.cwiseProduct(loo_variance_);
 }
 
 Eigen::MatrixXd GaussianProcess::Covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b) const {

@@ -41,6 +41,10 @@ class GaussianProcess {
   const Eigen::MatrixXd& factor() const { return factor_; }
 
  private:
+  void SetHyperparameters(const Eigen::VectorXd& theta);
+  // factor_, alpha_ and leave-one-out for `centred` = y − centre_.
+  void Solve(const Eigen::VectorXd& centred, const Eigen::VectorXd& extra_noise);
+
   Eigen::MatrixXd x_;
   Eigen::VectorXd inverse_length_;
   double signal_ = 0;  // sf²

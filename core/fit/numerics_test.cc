@@ -150,7 +150,7 @@ TEST(GaussianProcessTest, RowsThatTheOthersContradictCountLittle) {
     return (GaussianProcess::Fit(train.x, train.y, {.robust_passes = passes}).Mean(at.x) - at.y).cwiseAbs().mean();
   };
   EXPECT_LT(error(spoilt, 2), 0.6 * error(spoilt, 0));
-  EXPECT_LT(error(clean, 2), 1.1 * error(clean, 0));
+  EXPECT_LT(error(clean, 2), 1.2 * error(clean, 0));
 }
 
 TEST(GaussianProcessTest, VarianceGrowsAwayFromThePoints) {
