@@ -3,6 +3,9 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
+#include <charconv>
+#include <string_view>
+
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
 #include "server/config.pb.h"
@@ -52,6 +55,22 @@ absl::Status CheckSeconds(std::string_view name, double seconds) {
              : InvalidArgument("{}: {} must be between 0 and {} seconds", name, seconds, kLongest);
 }
 
+// HOST:PORT with a port of 16 bits; unix:PATH as it is.
+absl::Status CheckAddress(std::string_view name, const std::string& address) {
+  if (address.starts_with("unix:")) return absl::OkStatus();
+  const std::size_t colon = address.rfind(':');
+  int port = -1;
+  if (colon != std::string::npos && colon > 0 && address.find_first_of("]:", colon + 1) == std::string::npos) {
+    const char* end = address.data() + address.size();
+    const auto [stop, error] = std::from_chars(address.data() + colon + 1, end, port);
+    if (error != std::errc() || stop != end) port = -1;
+  }
+  constexpr int kMostPort = 65535;
+  return port >= 0 && port <= kMostPort
+             ? absl::OkStatus()
+             : InvalidArgument("{}: \"{}\" must be HOST:PORT with a port up to {}", name, address, kMostPort);
+}
+
 }  // namespace
 
 absl::Status ReadConfigFile(const std::string& path, ServerOptions& options) {
@@ -94,6 +113,8 @@ absl::Status CheckOptions(const ServerOptions& options) {
   GPUETA_RETURN_IF_ERROR(CheckSeconds("finish_seconds", options.finish_seconds));
   if (options.listen.empty()) return InvalidArgument("listen: is empty; give an address such as 127.0.0.1:7410");
   if (options.metrics_listen.empty()) return InvalidArgument("metrics_listen: is empty; give an address, or off");
+  GPUETA_RETURN_IF_ERROR(CheckAddress("listen", options.listen));
+  if (options.metrics_listen != "off") GPUETA_RETURN_IF_ERROR(CheckAddress("metrics_listen", options.metrics_listen));
   return absl::OkStatus();
 }
 

@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", args.device, "auto, cpu, cuda:N or replay:F.csv")->capture_default_str();
   app.add_option("--server", args.server, "Server to publish to, e.g. 127.0.0.1:7410")->envname("GPUETA_SERVER");
   app.add_option("--budget", args.budget, "Kernels to measure")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--time", args.time_s, "Stop measuring after this long, e.g. 90s or 10m")
+  app.add_option("--time", args.time_s, "Stop measuring after this long, e.g. 90s or 10m [600s]")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE));
   app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")

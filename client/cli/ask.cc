@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -17,16 +18,27 @@ namespace {
 
 std::string ResourceName(const std::string& model) { return model.starts_with("models/") ? model : "models/" + model; }
 
+// The user's own spec, of one of the devices asked for.
+absl::StatusOr<std::optional<DeviceSpec>> OwnSpec(const ModelQuestion& question) {
+  if (question.spec.empty()) return std::nullopt;
+  GPUETA_ASSIGN_OR_RETURN(DeviceSpec spec, ReadSpec("", question.spec));
+  if (spec.slug.empty()) spec.slug = question.devices.front();
+  if (std::find(question.devices.begin(), question.devices.end(), spec.slug) == question.devices.end()) {
+    return InvalidArgument("{}: describes {}, which --device does not name", question.spec, spec.slug);
+  }
+  return spec;
+}
+
 absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& question, const Globals& globals,
                                                        const Graph& graph, const SymbolValues& dims) {
   GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Snapshot> snapshot,
                           OpenSnapshot(globals, question.profile_paths));
+  GPUETA_ASSIGN_OR_RETURN(const std::optional<DeviceSpec> own, OwnSpec(question));
   std::vector<DeviceAnswer> answers;
   for (const std::string& device : question.devices) {
     std::shared_ptr<const Predictor> predictor;
-    if (!question.spec.empty()) {
-      GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, ReadSpec(device, question.spec));
-      predictor = snapshot->ForSpec(spec);
+    if (own.has_value() && own->slug == device) {
+      predictor = snapshot->ForSpec(*own);
     } else {
       GPUETA_ASSIGN_OR_RETURN(predictor, snapshot->Find(device));
     }
@@ -44,6 +56,7 @@ absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& ques
 // does not hide the others.
 absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const ModelQuestion& question, const Globals& globals,
                                                     const std::optional<Graph>& graph, const SymbolValues& dims) {
+  GPUETA_ASSIGN_OR_RETURN(const std::optional<DeviceSpec> own, OwnSpec(question));
   GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(globals.server));
   const std::unique_ptr<PredictStream> stream = client.StreamPredict();
   for (std::size_t i = 0; i < question.devices.size(); ++i) {
@@ -52,10 +65,7 @@ absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const ModelQuestion& questio
     v1::PredictRequest& request = *item.mutable_request();
     v1::DeviceSelector& device = *request.add_devices();
     device.set_slug(question.devices[i]);
-    if (!question.spec.empty()) {
-      GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, ReadSpec(question.devices[i], question.spec));
-      *device.mutable_spec() = wire::Encode(spec);
-    }
+    if (own.has_value() && own->slug == question.devices[i]) *device.mutable_spec() = wire::Encode(*own);
     *request.mutable_options() = wire::Encode(question.options);
     if (graph.has_value()) {
       *request.mutable_graph()->mutable_graph() = wire::Encode(*graph);

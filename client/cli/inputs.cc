@@ -31,7 +31,10 @@ absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& 
   GPUETA_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(spec_path));
   absl::StatusOr<DeviceSpec> spec = ParseSpecRow(text);
   if (!spec.ok()) return Prefixed(spec.status(), spec_path);
-  if (!slug.empty()) spec->slug = slug;
+  if (spec->slug.empty()) spec->slug = slug;
+  if (!slug.empty() && spec->slug != slug) {
+    return InvalidArgument("{}: describes {}, not {}; give --device {}", spec_path, spec->slug, slug, spec->slug);
+  }
   return spec;
 }
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
@@ -39,7 +40,7 @@ bool IsFloat(DType dtype) {
 void AddDimOptions(CLI::App& command, DimArgs& args) {
   command.add_option("--batch", args.batch, "Value of the symbol `batch`")->check(CLI::PositiveNumber);
   command.add_option("--seq", args.seq, "Value of symbols that begin with `seq`")->check(CLI::PositiveNumber);
-  command.add_option("--dim", args.dims, "NAME=N: value of any symbol");
+  command.add_option("--dim", args.dims, "NAME=N: value of any symbol; may be repeated")->allow_extra_args(false);
 }
 
 absl::StatusOr<Graph> ReadModel(const std::string& path) {
@@ -100,6 +101,15 @@ absl::Status Retype(Graph& graph, const std::string& dtype) {
   const auto parsed = ParseDType(dtype);
   if (!parsed.has_value())
     return InvalidArgument("--dtype: \"{}\" is not one of fp64, fp32, tf32, fp16, bf16, fp8, int8, int4", dtype);
+  // Parameters have the type of the first kernel that computes.
+  const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const GraphNode& node) {
+    return IsFloat(node.kernel.dtype) && node.kernel.op() != Op::kVector;
+  });
+  if (first != graph.nodes.end()) {
+    const double change = (BitsOf(*parsed).weight - BitsOf(first->kernel.dtype).weight) / 8.0;
+    graph.parameter_bytes += std::llround(static_cast<double>(graph.parameters) * change);
+    graph.parameter_bytes = std::max<std::int64_t>(graph.parameter_bytes, 0);
+  }
   for (GraphNode& node : graph.nodes) {
     if (IsFloat(node.kernel.dtype)) node.kernel.dtype = *parsed;
   }

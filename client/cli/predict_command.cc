@@ -19,11 +19,14 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto* kernels =
       predict->add_option("--kernels", args->kernels.kernels, "CSV of kernels; a latency column is not read")
           ->check(CLI::ExistingFile);
-  predict->add_option("--profile", args->kernels.profile_paths, "Profiles to use in place of a directory")
+  predict
+      ->add_option("--profile", args->kernels.profile_paths, "Profiles to use in place of a directory; may be repeated")
+      ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
   predict
       ->add_option("--device", args->kernels.devices,
-                   "Devices to predict for (with --kernels by default each row's own)")
+                   "Devices to predict for, by commas (with --kernels by default each row's own)")
+      ->allow_extra_args(false)
       ->delimiter(',');
   predict->add_option("--estimator", args->kernels.estimator,
                       "A form by name: family, kernel-aware, roofline (default: the best one)");

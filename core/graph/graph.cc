@@ -180,6 +180,12 @@ absl::Status ValidateKernel(const GraphNode& node) {
 }
 
 absl::Status Validate(const Graph& graph) {
+  if (graph.nodes.empty()) return FieldError("nodes", "is empty; a graph needs at least one node");
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  if (graph.parameters < 0 || graph.parameters > kMost) return FieldError("parameters", "must be between 0 and 2^60");
+  if (graph.parameter_bytes < 0 || graph.parameter_bytes > kMost) {
+    return FieldError("parameter_bytes", "must be between 0 and 2^60");
+  }
   GPUETA_ASSIGN_OR_RETURN(const std::set<std::string> declared, DeclaredSymbols(graph));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const absl::Status status = CheckNode(graph.nodes[i], i, declared);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <unordered_map>
 
@@ -106,14 +107,15 @@ std::int64_t MemoryBytes(const Graph& graph, const std::vector<Kernel>& kernels)
   const auto output_bytes = [&](std::size_t i) {
     return graph.nodes[i].costing == Costing::kFree ? std::int64_t{0} : CountsOf(kernels[i]).bytes_written.value();
   };
-  std::int64_t live = 0;
-  std::int64_t most = 0;
+  __int128 live = 0;  // each output is below 2^62 bytes
+  __int128 most = 0;
   for (std::size_t i = 0; i < n; ++i) {
     live += output_bytes(i);
     most = std::max(most, live);
     for (std::size_t dead : dies_at[i]) live -= output_bytes(dead);
   }
-  return graph.parameter_bytes + most;
+  return static_cast<std::int64_t>(
+      std::min<__int128>(graph.parameter_bytes + most, std::numeric_limits<std::int64_t>::max()));
 }
 
 }  // namespace gpueta

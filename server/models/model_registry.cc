@@ -13,6 +13,10 @@ constexpr std::string_view kPrefix = "models/";
 constexpr std::size_t kLongestAlias = 63;
 
 absl::Status CheckAlias(std::string_view alias) {
+  constexpr std::size_t kHashDigits = 16;
+  if (alias.size() == kHashDigits && alias.find_first_not_of("0123456789abcdef") == std::string_view::npos) {
+    return FieldError("alias", fmt::format("\"{}\" looks like a model's hash; choose another name", alias));
+  }
   const bool legal = alias.size() <= kLongestAlias && std::all_of(alias.begin(), alias.end(), [](char c) {
                        return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
                      });

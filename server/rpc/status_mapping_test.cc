@@ -78,5 +78,14 @@ TEST(LimitsTest, AllowsUpToTheLimit) {
   EXPECT_EQ(LimitOf(NotFound("x")), "");
 }
 
+TEST(ToGrpcTest, LongTextsAreCutSoThatTheStatusArrives) {
+  std::string text;
+  for (int i = 0; i < 30'000; ++i) text += "é";
+  const grpc::Status status = ToGrpc(InField(text, FieldError(text, text)));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_LT(status.error_message().size() + status.error_details().size(), 8'000u);
+  EXPECT_TRUE(status.error_message().ends_with("é…"));
+}
+
 }  // namespace
 }  // namespace gpueta

@@ -114,6 +114,30 @@ TEST_F(CliTest, MeasuresPlansFitsAndJudgesFromFilesAlone) {
   EXPECT_FALSE(json::parse(judged.standard_output, nullptr, false).is_discarded());
 }
 
+TEST_F(CliTest, WeightsTakeTheMemoryOfTheirType) {
+  const std::vector<std::string> question = {"predict", kResnet, "--batch", "1", "--device", "h100-sxm"};
+  const auto memory = [&](const std::string& dtype) {
+    std::vector<std::string> arguments = question;
+    arguments.insert(arguments.end(), {"--dtype", dtype});
+    return RunJson(arguments)["devices"][0]["memory_bytes"].get<double>();
+  };
+  EXPECT_NEAR(memory("fp16") / memory("fp32"), 0.5, 0.05);
+}
+
+TEST_F(CliTest, ASpecIsOfOneDevice) {
+  const std::string spec = Write("s.csv", "slug,sm_count,mem_bandwidth_gb_s,fp32_tflops\nmine,100,1000,10\n");
+  const auto p50 = [](const json& device) { return device["latency_us"]["p50"].get<double>(); };
+  const json with = RunJson({"predict", kResnet, "--batch", "1", "--spec", spec, "--device", "mine,h100-sxm"});
+  const json without = RunJson({"predict", kResnet, "--batch", "1", "--device", "h100-sxm"});
+  EXPECT_EQ(p50(with["devices"][1]), p50(without["devices"][0]));
+  EXPECT_NE(p50(with["devices"][0]), p50(with["devices"][1]));
+  ExpectOneLine(Run({"predict", kResnet, "--batch", "1", "--spec", spec, "--device", "t4"}), HasSubstr("mine"));
+}
+
+TEST_F(CliTest, OptionsBeforeTheModelLeaveItAlone) {
+  EXPECT_EQ(Run({"predict", "--device", "t4", "--dim", "batch=2", kResnet}).status, 0);
+}
+
 TEST_F(CliTest, WrongUsageExitsWithTwoAndPointsToHelp) {
   for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
                                                     {"frobnicate"},
@@ -139,6 +163,13 @@ TEST_F(CliTest, ModelsThatAreNone) {
   ExpectOneLine(Run({"predict", Path("none.onnx"), "--device", "t4"}), HasSubstr("No such file"));
   ExpectOneLine(Run({"predict", Write("noise.onnx", std::string(4096, '\x9f')), "--device", "t4"}),
                 HasSubstr("not an ONNX file"));
+  ExpectOneLine(Run({"predict", Write("empty.graph", ""), "--device", "t4"}), HasSubstr("nodes"));
+  ExpectOneLine(Run({"predict",
+                     Write("negative.graph",
+                           "parameter_bytes: -7 nodes { kernel { dtype: DTYPE_FP32 "
+                           "gemm { m: 1 n: 4 k: 4 } } }"),
+                     "--device", "t4"}),
+                HasSubstr("parameter_bytes"));
   ExpectOneLine(Run({"predict", Write("noise.graph", "nodes { kernel {"), "--device", "t4"}), HasSubstr("noise.graph"));
 }
 

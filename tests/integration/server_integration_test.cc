@@ -284,7 +284,7 @@ TEST_F(ServerIntegrationTest, WrongOptionsExitWithUsage) {
 
 TEST_F(ServerIntegrationTest, FlagsWinOverTheConfigurationFile) {
   const std::string config = directory_.path() + "/config";
-  std::ofstream(config) << "listen: \"nonsense\"\nmetrics_listen: \"off\"\nlimits { devices: 1 }\n";
+  std::ofstream(config) << "listen: \"127.0.0.1:1\"\nmetrics_listen: \"off\"\nlimits { devices: 1 }\n";
   const auto server = Start({"--config", config, "--listen", "127.0.0.1:0"});
   TestClient client(server->address());
   v1::PredictRequest request = GemmColumnsRequest("t4", 1);
