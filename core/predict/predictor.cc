@@ -140,10 +140,15 @@ absl::StatusOr<Route> Predictor::State::RouteOf(const Kernel& kernel, const Esti
     const bool other_timing = options.timing.has_value() && has.timing != asked.timing;
     const bool other_kv = asked.op == Op::kAttention && has.kv_dtype != asked.kv_dtype;
     const bool other_backend = !asked.backend.empty() && has.backend != asked.backend;
-    // Own evidence before others', the same type before the same timing; of
-    // equally good tables the one nearest to device time, then the larger one.
-    const int cost = (is_own ? 0 : 1000) + (*distance > 0 ? 2000 + 100 * *distance : 0) + (other_backend ? 400 : 0) +
-                     (other_kv ? 200 : 0) + (other_timing ? 50 : 0) +
+    // A vector operator of which nothing alike was measured: what operators are
+    // like on average says little.
+    const bool unlike =
+        asked.op == Op::kVector && table.table().variants.size() > 1 && table.ChooseVariant(kernel).index == 0;
+    // An operator like the one asked for before the same type, own evidence
+    // before others', the same type before the same timing; of equally good
+    // tables the one nearest to device time, then the larger one.
+    const int cost = (unlike ? 4000 : 0) + (is_own ? 0 : 1000) + (*distance > 0 ? 2000 + 100 * *distance : 0) +
+                     (other_backend ? 400 : 0) + (other_kv ? 200 : 0) + (other_timing ? 50 : 0) +
                      10 * (static_cast<int>(Timing::kKernel) - static_cast<int>(has.timing));
     if (cost > best_cost || (cost == best_cost && table.table().rows <= best.table->table().rows)) return;
     best_cost = cost;

@@ -315,5 +315,24 @@ TEST(ExplainTest, NamesTheTableAndWhatWasConverted) {
   EXPECT_GT(explanation->roofline_us, 0);
 }
 
+TEST(RouteTest, AVectorOperatorPrefersATableThatKnowsItsLike) {
+  // Softmax was measured in fp32 only; of fp16 there are other operators.
+  Profile transfer = MakeTestProfile("transfer");
+  transfer.transfer = true;
+  Table fp16 = MakeTestTable({.op = Op::kVector, .dtype = DType::kFp16, .timing = Timing::kEager}, "rope/1");
+  Table fp32 = MakeTestTable({.op = Op::kVector, .dtype = DType::kFp32, .timing = Timing::kEager}, "softmax/1");
+  fp16.floor_us = fp32.floor_us = 1;
+  for (Variant& variant : fp16.variants) variant.theta[1] *= 5;
+  transfer.tables = {fp16, fp32};
+  const Predictor predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), nullptr, Compile(transfer));
+  Kernel kernel;
+  kernel.dtype = DType::kFp16;
+  kernel.work = Vector{.op = "softmax", .rows = 65536, .cols = 4096, .operands = 1};
+  const double softmax = predictor.EstimateKernel(kernel)->latency_us.p50;
+  transfer.tables = {fp32};
+  const Predictor without(Catalogue::BuiltIn().Get("h100-sxm").value(), nullptr, Compile(transfer));
+  EXPECT_EQ(softmax, without.EstimateKernel(kernel)->latency_us.p50);
+}
+
 }  // namespace
 }  // namespace gpueta
