@@ -322,8 +322,8 @@ TEST(RouteTest, AVectorOperatorPrefersATableThatKnowsItsLike) {
   Table fp16 = MakeTestTable({.op = Op::kVector, .dtype = DType::kFp16, .timing = Timing::kEager}, "rope/1");
   Table fp32 = MakeTestTable({.op = Op::kVector, .dtype = DType::kFp32, .timing = Timing::kEager}, "softmax/1");
   fp16.floor_us = fp32.floor_us = 1;
-  for (Variant& variant : fp16.variants) variant.theta[1] *= 5;
-  transfer.tables = {fp16, fp32};
+  for (Variant& variant : fp16.variants) variant.theta[0] *= 5;  // the fixed cost
+  transfer.tables = {fp32, fp16};
   const Predictor predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), nullptr, Compile(transfer));
   Kernel kernel;
   kernel.dtype = DType::kFp16;
