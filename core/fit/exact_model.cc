@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/fit/gemm_tiles_prior.h"
+#include "core/fit/order_statistic.h"
 
 namespace gpueta {
 namespace {
@@ -15,17 +16,12 @@ constexpr Eigen::Index kHyperRows = 500;
 constexpr int kFolds = 5;
 constexpr int kWeightSteps = 10;
 
-double MedianOf(Eigen::VectorXd values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
 // With the values beyond six deviations (of normal noise, from the median
 // absolute deviation) moved there: trees square errors.
 Eigen::VectorXd Winsorised(const Eigen::VectorXd& values) {
   constexpr double kFar = 6 * 1.4826;
-  const double median = MedianOf(values);
-  const double far = kFar * MedianOf((values.array() - median).abs());
+  const double median = Median(values);
+  const double far = kFar * Median((values.array() - median).abs());
   return values.cwiseMax(median - far).cwiseMin(median + far);
 }
 

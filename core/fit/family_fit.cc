@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/fit/least_squares.h"
+#include "core/fit/order_statistic.h"
 #include "core/fit/prior.h"
 
 namespace gpueta {
@@ -51,10 +52,8 @@ class Rows {
 
 // The fixed cost starts just below the smallest latencies seen.
 double StartOfFixed(const TableData& data, const ParamSpec& param) {
-  std::vector<double> ln_us(data.ln_us.begin(), data.ln_us.end());
-  const auto nth = ln_us.begin() + static_cast<std::ptrdiff_t>(ln_us.size() / 50);
-  std::nth_element(ln_us.begin(), nth, ln_us.end());
-  return std::clamp(0.9 * std::exp(*nth), param.low * 1.1, param.high * 0.9);
+  const double small_us = std::exp(NthSmallest(data.ln_us, data.size() / 50));
+  return std::clamp(0.9 * small_us, param.low * 1.1, param.high * 0.9);
 }
 
 std::vector<float> ToFloat(const std::vector<double>& theta, std::span<const ParamSpec> params) {

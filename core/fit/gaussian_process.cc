@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/fit/minimise.h"
+#include "core/fit/order_statistic.h"
 
 namespace gpueta {
 namespace {
@@ -72,11 +73,6 @@ double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input
   value += 0.5 * ((theta[d] - kLnSignal0) * (theta[d] - kLnSignal0) +
                   (theta[d + 1] - kLnNoise0) * (theta[d + 1] - kLnNoise0));
   return value;
-}
-
-double Median(Eigen::VectorXd values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
 }
 
 // Variance to add to each row so that rows which the others contradict count

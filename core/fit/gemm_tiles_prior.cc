@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/fit/least_squares.h"
+#include "core/fit/order_statistic.h"
 
 namespace gpueta {
 namespace {
@@ -192,10 +193,7 @@ class GemmTilesPrior : public Prior {
 }  // namespace
 
 std::unique_ptr<Prior> FitGemmTilesPrior(const TableData& data) {
-  std::vector<double> ln_us(data.ln_us.begin(), data.ln_us.end());
-  const auto nth = ln_us.begin() + static_cast<std::ptrdiff_t>(ln_us.size() / 50);
-  std::nth_element(ln_us.begin(), nth, ln_us.end());
-  const std::vector<ParamSpec> params = Params(std::exp(*nth));
+  const std::vector<ParamSpec> params = Params(std::exp(NthSmallest(data.ln_us, data.size() / 50)));
   std::vector<double> start;
   for (const ParamSpec& param : params) start.push_back(param.start);
   const std::vector<Row> rows = MakeRows(data);
