@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "core/base/errors.h"
 
@@ -103,6 +106,32 @@ absl::StatusOr<MeasuredGraph> MeasureGraph(Backend& backend, std::span<const Ker
     if (known || clock() - start_us > policy.time_budget_us) return so_far;
     next_look = NextLook(runs.size());
   }
+}
+
+std::vector<MeasuredKernel> MeanOfOccurrences(const Backend& backend, std::span<const Kernel> kernels,
+                                              const MeasuredGraph& graph) {
+  std::map<std::string, std::vector<std::size_t>> occurrences;
+  for (std::size_t i = 0; i < kernels.size(); ++i) occurrences[Describe(kernels[i])].push_back(i);
+  std::vector<MeasuredKernel> results;
+  for (const auto& [description, indices] : occurrences) {
+    MeasuredKernel result;
+    result.measurement = {.device = backend.slug(),
+                          .source = "model",
+                          .timing = graph.timing,
+                          .kernel = kernels[indices.front()],
+                          .latency_us = 0};
+    const double share = 1 / static_cast<double>(indices.size());
+    for (std::size_t i : indices) {
+      const TimingResult& timing = graph.kernels[i];
+      result.measurement.latency_us += share * timing.latency_us;
+      result.timing.relative_error += share * timing.relative_error;
+      result.timing.slowed = result.timing.slowed || timing.slowed;
+      result.timing.disturbed = result.timing.disturbed || timing.disturbed;
+    }
+    result.timing.latency_us = result.measurement.latency_us;
+    results.push_back(std::move(result));
+  }
+  return results;
 }
 
 }  // namespace gpueta

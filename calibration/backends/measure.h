@@ -48,4 +48,10 @@ struct MeasuredGraph {
 absl::StatusOr<MeasuredGraph> MeasureGraph(Backend& backend, std::span<const Kernel> kernels, const GraphPolicy& policy,
                                            const MicrosecondClock& clock);
 
+// The distinct kernels of a measured graph, in the order of their descriptions:
+// latency and relative error are the means over the occurrences, and slowed or
+// disturbed is what one of them was. `kernels` is what MeasureGraph was given.
+std::vector<MeasuredKernel> MeanOfOccurrences(const Backend& backend, std::span<const Kernel> kernels,
+                                              const MeasuredGraph& graph);
+
 }  // namespace gpueta

@@ -38,6 +38,7 @@ std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const s
     by_kind[{kernel.op(), kernel.dtype}].push_back(std::move(row));
   }
   std::vector<Measurement> known;
+  known.reserve(workload.size());
   for (const MeasuredKernel& kernel : workload) known.push_back(kernel.measurement);
   double total = 0;
   for (const auto& [kind, rows] : by_kind) total += WeightOf(kind.first, kind.second);
@@ -76,30 +77,13 @@ class Campaign {
   Campaign(Backend& backend, const CalibrationOptions& options, const MicrosecondClock& clock)
       : backend_(backend), options_(options), clock_(clock), begin_us_(clock()) {}
 
-  // The distinct kernels of a model that runs as a whole, each with the mean
-  // over its occurrences.
+  // The distinct kernels of a model that runs as a whole.
   absl::StatusOr<std::vector<MeasuredKernel>> RunModel(const std::vector<Kernel>& kernels) {
     Report(0, "a model of the workload");
     GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph graph, MeasureGraph(backend_, kernels, kInPlace, clock_));
-    std::map<std::string, std::vector<std::size_t>> occurrences;
-    for (std::size_t i = 0; i < kernels.size(); ++i) occurrences[Describe(kernels[i])].push_back(i);
-    std::vector<MeasuredKernel> results;
-    for (const auto& [description, indices] : occurrences) {
-      MeasuredKernel result;
-      result.measurement = {.device = backend_.slug(),
-                            .source = "model",
-                            .timing = graph.timing,
-                            .kernel = kernels[indices.front()],
-                            .latency_us = 0};
-      for (std::size_t i : indices) {
-        const TimingResult& timing = graph.kernels[i];
-        const auto share = 1 / static_cast<double>(indices.size());
-        result.measurement.latency_us += share * timing.latency_us;
-        result.timing.relative_error += share * timing.relative_error;
-        result.timing.slowed = result.timing.slowed || timing.slowed;
-      }
+    std::vector<MeasuredKernel> results = MeanOfOccurrences(backend_, kernels, graph);
+    for (MeasuredKernel& result : results) {
       result.timing.disturbed = result.timing.relative_error > kGoodEnoughInPlace;
-      results.push_back(std::move(result));
     }
     return results;
   }

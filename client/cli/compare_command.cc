@@ -33,18 +33,15 @@ struct ComparedKernel {
 };
 
 // The measured occurrences of each predicted part.
-std::vector<ComparedKernel> Match(const GraphEstimate& predicted, const std::vector<Kernel>& kernels,
-                                  const MeasuredGraph& measured) {
-  std::map<std::string, std::pair<double, int>> sums;  // by the kernel's description
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    auto& [sum, count] = sums[Describe(kernels[i])];
-    sum += measured.kernels[i].latency_us;
-    ++count;
+std::vector<ComparedKernel> Match(const GraphEstimate& predicted, const std::vector<MeasuredKernel>& measured) {
+  std::map<std::string, double> latency_us;  // by the kernel's description
+  for (const MeasuredKernel& kernel : measured) {
+    latency_us[Describe(kernel.measurement.kernel)] = kernel.measurement.latency_us;
   }
   std::vector<ComparedKernel> compared;
   for (const GraphPart& part : predicted.parts) {
-    const auto it = sums.find(Describe(part.kernel));
-    if (it != sums.end()) compared.push_back({&part, it->second.first / it->second.second});
+    const auto it = latency_us.find(Describe(part.kernel));
+    if (it != latency_us.end()) compared.push_back({&part, it->second});
   }
   std::stable_sort(compared.begin(), compared.end(), [](const ComparedKernel& a, const ComparedKernel& b) {
     return static_cast<double>(a.part->count) * a.measured_us > static_cast<double>(b.part->count) * b.measured_us;
@@ -64,7 +61,7 @@ absl::Status Compare(const CompareArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, KernelsThatRun(graph, dims));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.on));
   GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph measured, MeasureGraph(*backend, kernels, {}, SteadyMicroseconds));
-  const std::vector<ComparedKernel> compared = Match(predicted, kernels, measured);
+  const std::vector<ComparedKernel> compared = Match(predicted, MeanOfOccurrences(*backend, kernels, measured));
   std::vector<PredictedAndObserved> pairs;
   for (const ComparedKernel& kernel : compared) {
     if (kernel.measured_us > 0) pairs.push_back({kernel.part->estimate.latency_us, kernel.measured_us});

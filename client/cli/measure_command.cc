@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "calibration/backends/backends.h"
 #include "calibration/backends/measure.h"
@@ -12,7 +11,6 @@
 #include "client/cli/model_input.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
-#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 namespace {
@@ -24,12 +22,6 @@ struct MeasureArgs {
   std::string device = "cpu";
   std::string out;
 };
-
-absl::StatusOr<std::string> ToCsv(const std::vector<Measurement>& measurements) {
-  std::ostringstream out;
-  GPUETA_RETURN_IF_ERROR(WriteMeasurements(out, measurements));
-  return out.str();
-}
 
 absl::Status MeasureKernels(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows,
@@ -47,24 +39,11 @@ absl::Status MeasureKernels(const MeasureArgs& args, const Globals& globals) {
       disturbed += result->timing.disturbed ? 1 : 0;
     }
   }
-  GPUETA_ASSIGN_OR_RETURN(const std::string csv, ToCsv(measured));
-  GPUETA_RETURN_IF_ERROR(WriteWholeFile(args.out, csv));
+  GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.out, measured));
   if (globals.json) {
     fmt::print("{}\n", nlohmann::json{{"rows", measured.size()}, {"disturbed", disturbed}, {"path", args.out}}.dump());
   } else {
     fmt::print("{} kernels measured ({} disturbed), written to {}\n", measured.size(), disturbed, args.out);
-  }
-  return absl::OkStatus();
-}
-
-// One file an op, named PREFIX.OP.csv: the canonical CSV has a header for each.
-absl::Status WriteByOp(const std::string& prefix, const std::vector<Measurement>& measurements) {
-  std::map<Op, std::vector<Measurement>> by_op;
-  for (const Measurement& m : measurements) by_op[m.kernel.op()].push_back(m);
-  for (const auto& [op, rows] : by_op) {
-    GPUETA_ASSIGN_OR_RETURN(const std::string csv, ToCsv(rows));
-    GPUETA_RETURN_IF_ERROR(
-        WriteWholeFile(by_op.size() == 1 ? prefix : fmt::format("{}.{}.csv", prefix, Name(op)), csv));
   }
   return absl::OkStatus();
 }
@@ -90,7 +69,7 @@ absl::Status MeasureModel(const MeasureArgs& args, const Globals& globals) {
                     {"work", Describe(kernels[i])},
                     {"latency_us", row.latency_us}});
   }
-  if (!args.out.empty()) GPUETA_RETURN_IF_ERROR(WriteByOp(args.out, rows));
+  if (!args.out.empty()) GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.out, rows));
   if (globals.json) {
     fmt::print("{}\n", nlohmann::json{{"model", args.model},
                                       {"device", backend->slug()},

@@ -7,11 +7,13 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <utility>
 
 #include "core/base/csv.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 #include "core/measurements/columns.h"
 
 namespace gpueta {
@@ -264,6 +266,19 @@ absl::Status WriteMeasurements(std::ostream& out, const std::vector<Measurement>
     out << line;
   }
   return out.flush() ? absl::OkStatus() : Unavailable("measurements cannot be written; is the disk full?");
+}
+
+absl::Status WriteMeasurementFiles(const std::string& path, const std::vector<Measurement>& measurements) {
+  if (measurements.empty()) return InvalidArgument("{}: there are no measurements to write", path);
+  std::map<Op, std::vector<Measurement>> by_op;
+  for (const Measurement& row : measurements) by_op[row.kernel.op()].push_back(row);
+  for (const auto& [op, rows] : by_op) {
+    std::ostringstream csv;
+    GPUETA_RETURN_IF_ERROR(WriteMeasurements(csv, rows));
+    GPUETA_RETURN_IF_ERROR(
+        WriteWholeFile(by_op.size() == 1 ? path : fmt::format("{}.{}.csv", path, Name(op)), csv.str()));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace gpueta

@@ -64,4 +64,8 @@ absl::StatusOr<Op> OpOfHeader(std::string_view header_line);
 // characters; UNAVAILABLE when `out` fails.
 absl::Status WriteMeasurements(std::ostream& out, const std::vector<Measurement>& measurements);
 
+// The same to files: `path` itself for rows of one op, else PATH.OP.csv for
+// each op. Each file is written all or nothing.
+absl::Status WriteMeasurementFiles(const std::string& path, const std::vector<Measurement>& measurements);
+
 }  // namespace gpueta
