@@ -63,28 +63,30 @@ absl::StatusOr<GraphEstimate> ComposeGraph(
     out.parts.push_back({kernel, 1, *std::move(estimate)});
   }
 
-  double device_us = execution.gap_us * static_cast<double>(launches);
-  for (const GraphPart& part : out.parts) device_us += static_cast<double>(part.count) * part.estimate.latency_us.p50;
+  double kernels_us = 0;
+  for (const GraphPart& part : out.parts) kernels_us += static_cast<double>(part.count) * part.estimate.latency_us.p50;
+  const double gaps_us = execution.gap_us * static_cast<double>(launches);
   const double host_us = execution.host_issue_us * static_cast<double>(launches);
-  const double total =
-      host_us > 0 ? std::pow(std::pow(device_us, kOverlapPower) + std::pow(host_us, kOverlapPower), 1 / kOverlapPower)
-                  : device_us;
+  // Gaps and host are no part of the kernels' errors.
+  const auto total = [&](double error_ln) {
+    const double us = gaps_us + kernels_us * std::exp(error_ln);
+    return host_us > 0 ? std::pow(std::pow(us, kOverlapPower) + std::pow(host_us, kOverlapPower), 1 / kOverlapPower)
+                       : us;
+  };
   Spread p90, p99;
   std::map<std::string_view, double> estimators;
   for (const GraphPart& part : out.parts) {
     const Quantiles& q = part.estimate.latency_us;
     const double us = static_cast<double>(part.count) * q.p50;
     if (us <= 0) continue;
-    // The host's share of the total has no part in the kernels' errors.
-    const double weight = us / std::max(device_us, 1e-30) * std::pow(device_us / total, kOverlapPower);
+    const double weight = us / kernels_us;
     Add(p90, part, weight, std::log(q.p90 / q.p50));
     Add(p99, part, weight, std::log(q.p99 / q.p50));
     out.provenance[part.estimate.provenance] += us;
     estimators[part.estimate.estimator] += us;
   }
-  const double kernels_us = device_us - execution.gap_us * static_cast<double>(launches);
   for (auto& [kind, us] : out.provenance) us /= kernels_us;
-  out.latency_us = {total, total * std::exp(p90.Combined()), total * std::exp(p99.Combined())};
+  out.latency_us = {total(0), total(p90.Combined()), total(p99.Combined())};
   if (!estimators.empty()) {
     out.estimator = std::max_element(estimators.begin(), estimators.end(), [](const auto& a, const auto& b) {
                       return a.second < b.second;

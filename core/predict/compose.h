@@ -25,8 +25,9 @@ struct ExecutionModel {
 //
 // Intervals: each kernel's error has a part it shares with its family on this
 // device and a part of its own, S² = 0.7·Σ(w·s)² + 0.3·Σ_family(Σ w·s)² with w
-// the share of the total and s the half-width in ln; repetitions of one kernel
-// share their error.
+// the share of the kernels' sum and s the half-width in ln; repetitions of one
+// kernel share their error. A quantile of the total is the combination with the
+// kernels' sum times e^S.
 absl::StatusOr<GraphEstimate> ComposeGraph(
     const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
     const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel);

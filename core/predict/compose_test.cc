@@ -68,6 +68,21 @@ TEST(ComposeGraphTest, RepetitionsAreOnePartAndViewsCostNothing) {
   EXPECT_DOUBLE_EQ(e->latency_us.p50, 60);
 }
 
+TEST(ComposeGraphTest, AGraphOfOneKernelIsNoSurerThanTheKernel) {
+  const Graph graph = Chain(1);
+  const auto unsure = [](const Kernel&) {
+    absl::StatusOr<Estimate> e = Ten({});
+    e->latency_us = {10, 80, 90};
+    return e;
+  };
+  for (const ExecutionModel& execution : {ExecutionModel{}, {.host_issue_us = 8}, {.gap_us = 5}}) {
+    const auto e = ComposeGraph(graph, KernelsOf(graph), execution, unsure);
+    EXPECT_GE(e->latency_us.p90, 80 * (1 - 1e-12));
+    EXPECT_LE(e->latency_us.p90, 86);
+    EXPECT_GE(e->latency_us.p99, 90 * (1 - 1e-12));
+  }
+}
+
 TEST(ComposeGraphTest, IndependentErrorsPartlyCancelRepeatedOnesDoNot) {
   Graph repeated;
   for (int i = 0; i < 20; ++i) repeated.nodes.push_back(Node(Gemm{.m = 8, .n = 8, .k = 8}));
