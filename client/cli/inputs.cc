@@ -29,8 +29,8 @@ absl::Status CheckDevice(const std::vector<Measurement>& rows, const std::string
 absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& spec_path) {
   if (spec_path.empty()) return Catalogue::BuiltIn().Get(slug);
   GPUETA_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(spec_path));
-  absl::StatusOr<DeviceSpec> spec = ParseSpecRow(text);
-  if (!spec.ok()) return Prefixed(spec.status(), spec_path);
+  absl::StatusOr<DeviceSpec> spec = ParseSpecRow(text, spec_path);
+  GPUETA_RETURN_IF_ERROR(spec.status());
   if (spec->slug.empty()) spec->slug = slug;
   if (!slug.empty() && spec->slug != slug) {
     return InvalidArgument("{}: describes {}, not {}; give --device {}", spec_path, spec->slug, slug, spec->slug);

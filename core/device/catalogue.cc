@@ -193,12 +193,27 @@ absl::StatusOr<DeviceSpec> Catalogue::Get(std::string_view slug_or_alias) const 
                   names.empty() ? "; \"gpueta devices\" lists the known ones" : "; did you mean " + names + "?");
 }
 
+absl::Status CheckPlausible(const DeviceSpec& spec) {
+  constexpr double kMost = 1e6;
+  constexpr std::int64_t kMostSms = 100'000;
+  for (const SpecColumn& column : kColumns) {
+    if (column.number != nullptr && !(spec.*column.number >= 0 && spec.*column.number <= kMost)) {
+      return InvalidArgument("{}: {} must be between 0 and {}", column.name, spec.*column.number, kMost);
+    }
+    if (column.count != nullptr && (spec.*column.count < 0 || spec.*column.count > kMostSms)) {
+      return InvalidArgument("{}: {} must be between 0 and {}", column.name, spec.*column.count, kMostSms);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DeviceSpec> ParseSpecRow(std::string_view text, std::string_view file_name) {
   std::istringstream in{std::string(text)};
   GPUETA_ASSIGN_OR_RETURN(CsvReader csv, CsvReader::Open(in, file_name));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<const SpecColumn*> columns, MatchSpecColumns(csv, false));
   if (!csv.Next()) return csv.status().ok() ? csv.ErrorInRow("a row must follow the header") : csv.status();
   GPUETA_ASSIGN_OR_RETURN(const CatalogueEntry entry, ReadRow(csv, columns));
+  if (const absl::Status status = CheckPlausible(entry.spec); !status.ok()) return csv.ErrorInRow(MessageOf(status));
   if (csv.Next()) return csv.ErrorInRow("is a second row; one device is expected");
   GPUETA_RETURN_IF_ERROR(csv.status());
   return entry.spec;

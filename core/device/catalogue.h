@@ -39,6 +39,10 @@ class Catalogue {
   std::map<std::string, std::size_t, std::less<>> index_;
 };
 
+// INVALID_ARGUMENT naming a number that no device has: below 0, not finite, or
+// beyond a million of its unit (100,000 SMs).
+absl::Status CheckPlausible(const DeviceSpec& spec);
+
 // A user's own device: a header and one row, with any of the columns of
 // gpu_specs.csv and fp64_tflops; slug, mem_bandwidth_gb_s and fp32_tflops must
 // be there. INVALID_ARGUMENT naming `file_name`, line and column.

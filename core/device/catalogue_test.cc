@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/errors.h"
 #include "core/device/gpu_specs_csv.h"
 
 namespace gpueta {
@@ -123,6 +124,14 @@ TEST(Catalogue, NamesLineAndColumnOfBadCells) {
     EXPECT_THAT(ErrorOf(Catalogue::Parse(SmallFile(c.from, c.to)).status()), HasSubstr(c.error));
   }
   EXPECT_THAT(ErrorOf(Catalogue::Parse("").status()), HasSubstr("is empty"));
+}
+
+TEST(ParseSpecRow, RefusesWhatNoDeviceHas) {
+  for (const char* row : {"mine,1e300,20,\n", "mine,900,2e6,\n", "mine,900,20,1000000\n"}) {
+    const auto spec = ParseSpecRow(std::string("slug,mem_bandwidth_gb_s,fp32_tflops,sm_count\n") + row, "s.csv");
+    EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument) << row;
+    EXPECT_NE(MessageOf(spec.status()).find("s.csv:2"), std::string::npos) << MessageOf(spec.status());
+  }
 }
 
 TEST(ParseSpecRow, TakesAnyColumnsBesidesTheRequired) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/errors.h"
+#include "core/device/catalogue.h"
 #include "core/wire/graph_codec.h"
 #include "core/wire/kernel_codec.h"
 #include "core/wire/prediction_codec.h"
@@ -19,14 +20,7 @@ using Predictors = std::vector<std::shared_ptr<const Predictor>>;
 
 // What a caller's own data sheet must say for an estimate to mean anything.
 absl::Status CheckSpec(const DeviceSpec& spec) {
-  for (const double value :
-       {spec.compute_capability, spec.base_clock_mhz, spec.boost_clock_mhz, spec.mem_bandwidth_gb_s, spec.memory_gb,
-        spec.l2_mb, spec.fp64_tflops, spec.fp32_tflops, spec.tf32_tensor_tflops, spec.fp16_vector_tflops,
-        spec.fp16_tensor_tflops, spec.bf16_tensor_tflops, spec.fp8_tensor_tflops, spec.int8_tensor_tops, spec.tdp_w,
-        spec.nvlink_gb_s, spec.pcie_gb_s}) {
-    if (!(std::isfinite(value) && value >= 0)) return FieldError("spec", "has a value that is negative or not finite");
-  }
-  if (spec.sm_count < 0) return FieldError("spec.sm_count", "is negative");
+  if (const absl::Status status = CheckPlausible(spec); !status.ok()) return FieldError("spec", MessageOf(status));
   if (spec.mem_bandwidth_gb_s == 0)
     return FieldError("spec.mem_bandwidth_gb_s", "is not set; it is needed for every estimate");
   if (spec.fp32_tflops == 0) return FieldError("spec.fp32_tflops", "is not set; it is needed for every estimate");
