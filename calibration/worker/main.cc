@@ -1,17 +1,17 @@
 // gpueta-calibrate: measures the device of this node and publishes its profile.
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <ctime>
-#include <sstream>
+#include <filesystem>
 
 #include "calibration/backends/backends.h"
 #include "calibration/worker/calibrate.h"
 #include "calibration/worker/candidates.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
-#include "core/base/whole_file.h"
 #include "gpueta/client.h"
 
 namespace gpueta {
@@ -42,10 +42,8 @@ absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, const Backen
     for (const Measurement& row : rows) kernels.push_back(row.kernel);
     return kernels;
   }
-  const auto dtype = ParseDType(args.dtype);
-  if (!dtype.has_value()) return InvalidArgument("--dtype: \"{}\" is not a known dtype", args.dtype);
   CandidateOptions options;
-  options.dtype = *dtype;
+  options.dtype = ParseDType(args.dtype).value();
   options.seed = args.seed;
   return GenerateCandidates(backend, spec, options);
 }
@@ -65,15 +63,15 @@ absl::Status Publish(const Args& args, const Profile& profile) {
   return absl::OkStatus();
 }
 
-absl::Status WriteMeasurementFile(const std::string& path, const std::vector<Measurement>& measurements) {
-  // One file an op: the canonical CSV has a header for each.
-  std::map<Op, std::vector<Measurement>> by_op;
-  for (const Measurement& m : measurements) by_op[m.kernel.op()].push_back(m);
-  for (const auto& [op, rows] : by_op) {
-    const std::string file = fmt::format("{}.{}.csv", path, Name(op));
-    std::ostringstream csv;
-    GPUETA_RETURN_IF_ERROR(WriteMeasurements(csv, rows));
-    GPUETA_RETURN_IF_ERROR(WriteWholeFile(file, csv.str()));
+// What would otherwise fail only after minutes of measuring.
+absl::Status CheckArgs(const Args& args) {
+  if (!ParseDType(args.dtype).has_value()) return InvalidArgument("--dtype: \"{}\" is not a known dtype", args.dtype);
+  for (const auto& [option, path] : {std::pair{"--out", &args.out}, {"--measurements-out", &args.measurements_out}}) {
+    if (path->empty()) continue;
+    const std::filesystem::path directory = std::filesystem::absolute(*path).parent_path();
+    if (access(directory.c_str(), W_OK) != 0) {
+      return Unavailable("{}: {} is no directory that can be written to", option, directory.string());
+    }
   }
   return absl::OkStatus();
 }
@@ -81,6 +79,7 @@ absl::Status WriteMeasurementFile(const std::string& path, const std::vector<Mea
 absl::Status Run(const Args& args) {
   if (args.server.empty() && args.out.empty())
     return InvalidArgument("nothing to do with the profile: give --server or --out");
+  GPUETA_RETURN_IF_ERROR(CheckArgs(args));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
   fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
   GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
@@ -110,7 +109,7 @@ absl::Status Run(const Args& args) {
     table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape)});
   fmt::print("{}", table.Render());
   if (!args.measurements_out.empty())
-    GPUETA_RETURN_IF_ERROR(WriteMeasurementFile(args.measurements_out, calibration->measurements));
+    GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.measurements_out, calibration->measurements));
   if (!args.out.empty()) {
     GPUETA_ASSIGN_OR_RETURN(const std::string id, SaveProfile(calibration->profile, args.out));
     fmt::print("profile {} of {} written to {}\n", id, calibration->profile.device, args.out);
@@ -130,12 +129,14 @@ int main(int argc, char** argv) {
   app.add_option("--budget", args.budget, "Kernels to measure")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--time", args.time_s, "Stop measuring after this long, e.g. 90s or 10m [600s]")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
-                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE));
+                                        CLI::AsNumberWithUnit::CASE_INSENSITIVE))
+      ->check(CLI::PositiveNumber);
   app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")
       ->check(CLI::ExistingFile);
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
   app.add_option("--out", args.out, "Write the profile to a file");
-  app.add_option("--measurements-out", args.measurements_out, "Write what was measured to PREFIX.OP.csv");
+  app.add_option("--measurements-out", args.measurements_out,
+                 "Write what was measured to PREFIX.OP.csv, of one op to PREFIX itself");
   app.add_option("--node", args.node, "Publish as the profile of this node, not of the device class");
   app.add_option("--seed", args.seed, "Seed of the sampling")->capture_default_str();
   app.add_flag("--once", args.once, "Calibrate once and exit (the default)");

@@ -40,6 +40,10 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   predict->add_flag("--csv", args->model.csv, "One line a kernel");
   kernels->excludes(model);
   kernels->needs(out);
+  out->needs(kernels);
+  for (const char* of_models : {"--batch", "--seq", "--dim", "--dtype", "--mode", "--spec", "--explain", "--csv"}) {
+    kernels->excludes(predict->get_option(of_models));
+  }
   predict->callback([args, model, kernels, &globals, &chosen] {
     if (kernels->count() > 0) {
       chosen = [args, &globals] { return PredictKernels(args->kernels, globals); };

@@ -75,9 +75,11 @@ inline absl::Status Prefixed(const absl::Status& status, const std::string& pref
   } while (false)
 
 // Assigns the value of a StatusOr, or returns its status from the function.
+// NOLINTBEGIN(bugprone-macro-parentheses): `declaration` is no expression.
 #define GPUETA_ASSIGN_OR_RETURN(declaration, expression) \
   GPUETA_ASSIGN_OR_RETURN_IMPL(GPUETA_CONCAT(gpueta_statusor_, __LINE__), declaration, expression)
 #define GPUETA_ASSIGN_OR_RETURN_IMPL(temporary, declaration, expression) \
   auto temporary = (expression);                                         \
   if (!temporary.ok()) return temporary.status();                        \
   declaration = *std::move(temporary)
+// NOLINTEND(bugprone-macro-parentheses)

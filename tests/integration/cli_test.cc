@@ -134,6 +134,13 @@ TEST_F(CliTest, ASpecIsOfOneDevice) {
   ExpectOneLine(Run({"predict", kResnet, "--batch", "1", "--spec", spec, "--device", "t4"}), HasSubstr("mine"));
 }
 
+TEST_F(CliTest, OptionsThatDoNotApplyAreRefused) {
+  const std::string rows = Write("k.csv", "device,dtype,name,rows,cols,operands\nt4,fp32,add,64,64,2\n");
+  EXPECT_EQ(Run({"predict", "--kernels", rows, "--out", Path("p.csv")}).status, 0);
+  EXPECT_EQ(Run({"predict", "--kernels", rows, "--out", Path("p.csv"), "--dtype", "fp16"}).status, kUsage);
+  EXPECT_EQ(Run({"predict", kResnet, "--batch", "1", "--device", "t4", "--out", Path("p.csv")}).status, kUsage);
+}
+
 TEST_F(CliTest, OptionsBeforeTheModelLeaveItAlone) {
   EXPECT_EQ(Run({"predict", "--device", "t4", "--dim", "batch=2", kResnet}).status, 0);
 }
