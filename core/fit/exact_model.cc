@@ -6,7 +6,9 @@
 #include <random>
 #include <utility>
 
+#include "core/fit/conv_algorithms_prior.h"
 #include "core/fit/gemm_tiles_prior.h"
+#include "core/fit/local_error.h"
 #include "core/fit/order_statistic.h"
 
 namespace gpueta {
@@ -43,9 +45,24 @@ Eigen::VectorXd HeldOutOfTrees(const Eigen::MatrixXd& x, const Eigen::VectorXd& 
   return held_out;
 }
 
+// What a row's error is divided by where errors are compared: the error around
+// it, but not less than a share of the average.
+Eigen::VectorXd ErrorScale(const Eigen::VectorXd& local_error) {
+  constexpr double kLeastShare = 0.25;
+  return local_error.array() + kLeastShare * local_error.mean();
+}
+
+// |error| around each row of a process's own data, without the row's.
+Eigen::VectorXd LocalErrorOfRows(const GaussianProcess& gp, const Eigen::VectorXd& errors) {
+  Eigen::MatrixXd covariance = gp.Covariance(gp.inputs(), gp.inputs());
+  covariance.diagonal().setConstant(-1);
+  return LocalErrors(covariance, errors);
+}
+
 // Nonnegative weights in steps that sum to 1 and make the mean absolute
-// combination of the columns least.
-std::vector<double> BestWeights(const Eigen::MatrixXd& held_out) {
+// combination of the columns least. Rows count by 1/scale: they are bought
+// where the model errs, and a few hard regions would decide for all others.
+std::vector<double> BestWeights(const Eigen::MatrixXd& held_out, const Eigen::VectorXd& scale) {
   const auto members = static_cast<std::size_t>(held_out.cols());
   std::vector<int> steps(members, 0);
   std::vector<double> best(members, 0);
@@ -56,7 +73,7 @@ std::vector<double> BestWeights(const Eigen::MatrixXd& held_out) {
       Eigen::VectorXd weights(held_out.cols());
       for (std::size_t m = 0; m < members; ++m)
         weights[static_cast<Eigen::Index>(m)] = static_cast<double>(steps[m]) / kWeightSteps;
-      const double error = (held_out * weights).cwiseAbs().mean();
+      const double error = (held_out * weights).cwiseAbs().cwiseQuotient(scale).mean();
       if (error < least) {
         least = error;
         best.assign(weights.begin(), weights.end());
@@ -74,52 +91,65 @@ std::vector<double> BestWeights(const Eigen::MatrixXd& held_out) {
 
 }  // namespace
 
-ExactModel::Process ExactModel::FitProcess(const TableData& data, std::unique_ptr<Prior> prior, std::uint64_t seed) {
+ExactModel::Learners ExactModel::FitLearners(const TableData& data, std::unique_ptr<Prior> prior, std::uint64_t seed) {
   const Eigen::MatrixXd features = prior->Features(data);
+  const Eigen::VectorXd left_over = data.ln_us - prior->Ln(data);
   Standardiser standardise(features);
-  auto gp = GaussianProcess::Fit(standardise(features), data.ln_us - prior->Ln(data),
-                                 {.hyper_rows = kHyperRows, .seed = seed});
-  return {std::move(prior), std::move(standardise), std::move(gp)};
+  auto gp = GaussianProcess::Fit(standardise(features), left_over, {.hyper_rows = kHyperRows, .seed = seed});
+  return {std::move(prior), std::move(standardise), std::move(gp), BoostedTrees::Fit(features, Winsorised(left_over))};
 }
 
 ExactModel ExactModel::Fit(const TableData& data, std::vector<Variant> variants, std::uint64_t seed) {
+  std::vector<std::unique_ptr<Prior>> priors;
+  priors.push_back(MakeFamilyPrior(std::move(variants)));
+  if (data.key.op == Op::kGemm) priors.push_back(FitGemmTilesPrior(data));
+  if (data.key.op == Op::kConv2d) {
+    if (auto algorithms = FitConvAlgorithmsPrior(data, seed); algorithms != nullptr)
+      priors.push_back(std::move(algorithms));
+  }
   ExactModel model;
-  model.processes_.push_back(FitProcess(data, MakeFamilyPrior(std::move(variants)), seed));
-  if (data.key.op == Op::kGemm) model.processes_.push_back(FitProcess(data, FitGemmTilesPrior(data), seed));
-  const Prior& family = *model.processes_.front().prior;
-  const Eigen::MatrixXd features = family.Features(data);
-  const Eigen::VectorXd left_over = Winsorised(data.ln_us - family.Ln(data));
-  model.trees_ = BoostedTrees::Fit(features, left_over);
-
-  const auto processes = static_cast<Eigen::Index>(model.processes_.size());
-  Eigen::MatrixXd held_out(data.size(), processes + 1);
-  for (Eigen::Index p = 0; p < processes; ++p)
-    held_out.col(p) = model.processes_[static_cast<std::size_t>(p)].gp.loo_residual();
-  held_out.col(processes) = HeldOutOfTrees(features, left_over, seed);
-  model.weights_ = BestWeights(held_out);
-  model.held_out_ln_ = held_out * Eigen::Map<const Eigen::VectorXd>(model.weights_.data(), processes + 1);
+  const auto members = static_cast<Eigen::Index>(2 * priors.size());
+  Eigen::MatrixXd held_out(data.size(), members);
+  for (std::unique_ptr<Prior>& prior : priors) {
+    const Eigen::VectorXd left_over = Winsorised(data.ln_us - prior->Ln(data));
+    const auto member = static_cast<Eigen::Index>(2 * model.learners_.size());
+    held_out.col(member + 1) = HeldOutOfTrees(prior->Features(data), left_over, seed);
+    model.learners_.push_back(FitLearners(data, std::move(prior), seed));
+    held_out.col(member) = model.learners_.back().gp.loo_residual();
+  }
+  const GaussianProcess& of_family = model.learners_.front().gp;
+  model.weights_ = BestWeights(held_out, ErrorScale(LocalErrorOfRows(of_family, of_family.loo_residual())));
+  model.held_out_ln_ = held_out * Eigen::Map<const Eigen::VectorXd>(model.weights_.data(), members);
+  model.local_error_of_rows_ = LocalErrorOfRows(of_family, model.held_out_ln_);
   return model;
 }
 
 Eigen::VectorXd ExactModel::Ln(const TableData& data) const {
   Eigen::VectorXd ln = Eigen::VectorXd::Zero(data.size());
-  for (std::size_t p = 0; p < processes_.size(); ++p) {
-    if (weights_[p] == 0) continue;
-    const Process& process = processes_[p];
-    ln += weights_[p] * (process.prior->Ln(data) + process.gp.Mean(process.standardise(process.prior->Features(data))));
-  }
-  if (weights_.back() > 0) {
-    const Prior& family = *processes_.front().prior;
-    ln += weights_.back() * (family.Ln(data) + trees_.Predict(family.Features(data)));
+  for (std::size_t l = 0; l < learners_.size(); ++l) {
+    const double of_gp = weights_[2 * l];
+    const double of_trees = weights_[2 * l + 1];
+    if (of_gp + of_trees == 0) continue;
+    const Learners& learners = learners_[l];
+    const Eigen::MatrixXd features = learners.prior->Features(data);
+    ln += (of_gp + of_trees) * learners.prior->Ln(data);
+    if (of_gp > 0) ln += of_gp * learners.gp.Mean(learners.standardise(features));
+    if (of_trees > 0) ln += of_trees * learners.trees.Predict(features);
   }
   return ln;
 }
 
-Eigen::VectorXd ExactModel::HeldOutLnAt(const TableData& data) const {
-  if (data.size() == 0) return held_out_ln_;
-  const Process& process = processes_.front();
-  const Eigen::VectorXd variance = process.gp.Variance(process.standardise(process.prior->Features(data)));
-  return held_out_ln_.array() / process.gp.loo_variance().array().sqrt() * variance.cwiseSqrt().mean();
+Eigen::VectorXd ExactModel::LocalErrorAt(const TableData& data) const {
+  constexpr Eigen::Index kChunk = 2048;
+  const Learners& family = learners_.front();
+  const Eigen::MatrixXd x = family.standardise(family.prior->Features(data));
+  Eigen::VectorXd local(x.rows());
+  for (Eigen::Index start = 0; start < x.rows(); start += kChunk) {
+    const Eigen::Index rows = std::min(kChunk, x.rows() - start);
+    local.segment(start, rows) =
+        LocalErrors(family.gp.Covariance(x.middleRows(start, rows), family.gp.inputs()), held_out_ln_);
+  }
+  return local;
 }
 
 }  // namespace gpueta

@@ -15,11 +15,10 @@
 
 namespace gpueta {
 
-// Members that err in different places, averaged in ln(latency) with the
-// weights that cross-validation finds best:
-// - for each prior of the op (the family form; of GEMM also its tiles) a
-//   Gaussian process on what the prior leaves over,
-// - boosted trees on what the family form leaves over.
+// For each prior of the op (the family form; of GEMM also its tiles, of
+// convolutions the algorithms) two learn what it leaves over: a Gaussian
+// process and boosted trees. They err in different places and are averaged in
+// ln(latency) with the weights that cross-validation finds best.
 class ExactModel {
  public:
   // `variants` is FitFamily(data). The cost is cubic in the number of rows.
@@ -30,24 +29,25 @@ class ExactModel {
 
   // ln(observed/predicted) of each row by a model that did not see it.
   const Eigen::VectorXd& held_out_ln() const { return held_out_ln_; }
-  // held_out_ln as it would be at the rows of `data`: that of a row, over how
-  // unsure the model was of it, times how unsure it is of those on average. Rows
-  // are bought where the model is unsure, so that held_out_ln is too large.
-  Eigen::VectorXd HeldOutLnAt(const TableData& data) const;
-  double noise_variance() const { return processes_.front().gp.noise_variance(); }
+  // Mean |held_out_ln| around each row of `data`, as the family form's process sees them near.
+  Eigen::VectorXd LocalErrorAt(const TableData& data) const;
+  // The same at the rows that were fitted to, without their own.
+  const Eigen::VectorXd& local_error_of_rows() const { return local_error_of_rows_; }
+  double noise_variance() const { return learners_.front().gp.noise_variance(); }
 
  private:
-  struct Process {
+  struct Learners {
     std::unique_ptr<Prior> prior;
     Standardiser standardise;
     GaussianProcess gp;
+    BoostedTrees trees;
   };
-  static Process FitProcess(const TableData& data, std::unique_ptr<Prior> prior, std::uint64_t seed);
+  static Learners FitLearners(const TableData& data, std::unique_ptr<Prior> prior, std::uint64_t seed);
 
-  std::vector<Process> processes_;  // the family form's first
-  BoostedTrees trees_;
-  std::vector<double> weights_;  // of the processes, then of the trees; sum to 1
+  std::vector<Learners> learners_;  // the family form's first
+  std::vector<double> weights_;     // of process and trees, learners by learners; sum to 1
   Eigen::VectorXd held_out_ln_;
+  Eigen::VectorXd local_error_of_rows_;
 };
 
 }  // namespace gpueta
