@@ -131,23 +131,7 @@ TEST(DistilTest, LosesAtMostATenthOfAPoint) {
   EXPECT_LT(mape(served).abs().mean(), exact + 0.01);
 }
 
-TEST(CrossedShapesTest, AreNewAndOfTheSameValues) {
-  const std::vector<Measurement> rows = Gemms(60, 9, 0);
-  const TableData data = DataOf(rows);
-  std::vector<Measurement> storage;
-  const TableData crossed = CrossedShapes(data, 200, 1, storage);
-  ASSERT_GT(crossed.size(), 100);
-  std::set<std::uint32_t> seen;
-  for (const Measurement& row : rows) seen.insert(HashOf(row.kernel));
-  for (Eigen::Index r = 0; r < crossed.size(); ++r) {
-    EXPECT_TRUE(seen.insert(HashOf(crossed.rows[static_cast<std::size_t>(r)]->kernel)).second);
-    for (Eigen::Index d = 0; d < crossed.dims.cols(); ++d) {
-      EXPECT_TRUE((data.dims.col(d).array() == crossed.dims(r, d)).any());
-    }
-  }
-}
-
-TEST(CrossedShapesTest, TiedDimsStayTied) {
+TEST(SyntheticShapesTest, MostTiedDimsStayTied) {
   const TableKey key{.op = Op::kAttention, .dtype = DType::kBf16, .kv_dtype = DType::kBf16, .timing = Timing::kGraph};
   std::vector<Measurement> rows(40);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -168,12 +152,14 @@ TEST(CrossedShapesTest, TiedDimsStayTied) {
   for (const Measurement& row : rows) pointers.push_back(&row);
   const TableData data = MakeTableData(key, pointers, [&](const Measurement&) { return MachineOf(Spec(), key); });
   std::vector<Measurement> storage;
-  const TableData crossed = CrossedShapes(data, 60, 2, storage);
-  ASSERT_GT(crossed.size(), 20);
-  for (const Measurement* row : crossed.rows) {
+  const TableData shapes = SyntheticShapes(data, 200, 2, storage);
+  ASSERT_GT(shapes.size(), 100);
+  const auto tied = std::count_if(shapes.rows.begin(), shapes.rows.end(), [](const Measurement* row) {
     const auto& attention = std::get<Attention>(row->kernel.work);
-    EXPECT_EQ(attention.query_len, attention.kv_len);
-  }
+    return attention.query_len == attention.kv_len;
+  });
+  EXPECT_GT(tied, shapes.size() * 7 / 10);
+  EXPECT_LT(tied, shapes.size());
 }
 
 }  // namespace

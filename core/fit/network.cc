@@ -1,5 +1,6 @@
 #include "core/fit/network.h"
 
+#include <Eigen/Cholesky>
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -162,6 +163,39 @@ Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const 
     residual.weights.insert(residual.weights.end(), layer.biases.begin(), layer.biases.end());
   }
   return residual;
+}
+
+namespace {
+
+// Units of the last hidden layer and a constant: [row][unit].
+Eigen::MatrixXd LastHidden(const Residual& residual, const Eigen::MatrixXf& x) {
+  const std::vector<Matrix> activations =
+      Forward(LayersOf(residual), Standardised(x, residual.feature_mean, residual.feature_scale));
+  const Matrix& hidden = activations[activations.size() - 2];
+  Eigen::MatrixXd units(x.rows(), hidden.rows() + 1);
+  units.leftCols(hidden.rows()) = hidden.transpose().cast<double>();
+  units.rightCols(1).setOnes();
+  return units;
+}
+
+}  // namespace
+
+void FitSpread(const Eigen::MatrixXf& x, const Eigen::VectorXd& spread, Residual& residual) {
+  constexpr double kRidge = 1e-3;  // of the mean diagonal: units may be dead
+  const double mean = spread.mean();
+  if (residual.weights.empty() || !(mean > 0)) return;
+  const Eigen::MatrixXd units = LastHidden(residual, x);
+  Eigen::MatrixXd gram = units.transpose() * units;
+  gram.diagonal().array() += kRidge * gram.diagonal().mean();
+  const Eigen::VectorXd weights = gram.ldlt().solve(units.transpose() * (spread / mean));
+  residual.spread_weights.assign(weights.begin(), weights.end());
+}
+
+Eigen::VectorXd EvaluateSpread(const Residual& residual, const Eigen::MatrixXf& x) {
+  if (residual.spread_weights.empty()) return Eigen::VectorXd::Ones(x.rows());
+  const Eigen::Map<const Eigen::VectorXf> weights(residual.spread_weights.data(),
+                                                  static_cast<Eigen::Index>(residual.spread_weights.size()));
+  return (LastHidden(residual, x) * weights.cast<double>()).cwiseMax(kMinSpread).cwiseMin(kMaxSpread);
 }
 
 Eigen::VectorXf EvaluateNetwork(const Residual& residual, const Eigen::MatrixXf& x) {

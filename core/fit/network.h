@@ -26,4 +26,11 @@ Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const 
 // The network's output for each row.
 Eigen::VectorXf EvaluateNetwork(const Residual& residual, const Eigen::MatrixXf& x);
 
+// Fills spread_weights by least squares: spread of each row of x, in any unit;
+// what is fitted is its ratio to the mean.
+void FitSpread(const Eigen::MatrixXf& x, const Eigen::VectorXd& spread, Residual& residual);
+
+// The spread of each row; 1 without spread_weights.
+Eigen::VectorXd EvaluateSpread(const Residual& residual, const Eigen::MatrixXf& x);
+
 }  // namespace gpueta

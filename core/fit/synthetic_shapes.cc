@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numeric>
 #include <random>
-#include <set>
 #include <utility>
 
 namespace gpueta {
@@ -48,24 +47,16 @@ std::vector<std::pair<int, int>> TiedDims(const TableData& data) {
   return tied;
 }
 
-struct Recipe {
-  double shift_share = 0;   // of dims shifted
-  double tied_share = 1;    // of shapes whose tied dims stay tied
-  bool unmeasured = false;  // each shape once, and none that was measured
-};
+}  // namespace
 
-TableData Make(const TableData& data, std::size_t count, const Recipe& recipe, std::uint64_t seed,
-               std::vector<Measurement>& storage) {
+TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed,
+                          std::vector<Measurement>& storage) {
   const std::vector<DimRange> ranges = RangesOf(data);
   const std::vector<std::pair<int, int>> tied = TiedDims(data);
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<std::size_t> any_row(0, data.rows.size() - 1);
   std::uniform_real_distribution<double> uniform(0, 1);
   std::normal_distribution<double> normal(0, kShiftLn);
-  std::set<std::uint32_t> seen;
-  if (recipe.unmeasured) {
-    for (const Measurement* row : data.rows) seen.insert(HashOf(row->kernel));
-  }
   storage.clear();
   storage.reserve(count);
   std::vector<std::size_t> parents;
@@ -79,16 +70,15 @@ TableData Make(const TableData& data, std::size_t count, const Recipe& recipe, s
       if (range.low == range.high) continue;
       const std::size_t source = uniform(random) < kCrossShare ? other : parent;
       auto value = static_cast<double>(GetDim(data.rows[source]->kernel, static_cast<int>(d)));
-      if (uniform(random) < recipe.shift_share) value *= std::exp(normal(random));
+      if (uniform(random) < kShiftShare) value *= std::exp(normal(random));
       const auto stepped = static_cast<std::int64_t>(std::round(value / static_cast<double>(range.step))) * range.step;
       SetDim(row.kernel, static_cast<int>(d), std::clamp(stepped, range.low, range.high));
     }
-    if (uniform(random) < recipe.tied_share) {
+    if (uniform(random) < kTiedShare) {
       for (const auto& [first, second] : tied) SetDim(row.kernel, second, GetDim(row.kernel, first));
     }
     // A dim that is part of the label stays with it.
     if (LabelOf(row.kernel) != LabelOf(data.rows[parent]->kernel) || !Validate(row.kernel).ok()) continue;
-    if (recipe.unmeasured && !seen.insert(HashOf(row.kernel)).second) continue;
     storage.push_back(std::move(row));
     parents.push_back(parent);
   }
@@ -107,18 +97,6 @@ TableData Make(const TableData& data, std::size_t count, const Recipe& recipe, s
       out.dims(r, d) = static_cast<double>(GetDim(storage[i].kernel, static_cast<int>(d)));
   }
   return out;
-}
-
-}  // namespace
-
-TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed,
-                          std::vector<Measurement>& storage) {
-  return Make(data, count, {.shift_share = kShiftShare, .tied_share = kTiedShare}, seed, storage);
-}
-
-TableData CrossedShapes(const TableData& data, std::size_t count, std::uint64_t seed,
-                        std::vector<Measurement>& storage) {
-  return Make(data, count, {.unmeasured = true}, seed, storage);
 }
 
 }  // namespace gpueta

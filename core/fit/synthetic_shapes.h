@@ -14,9 +14,4 @@ namespace gpueta {
 TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed,
                           std::vector<Measurement>& storage);
 
-// At most `count` rows as those that could have been measured instead: dims of
-// measured rows crossed only, each shape once and none that was measured.
-TableData CrossedShapes(const TableData& data, std::size_t count, std::uint64_t seed,
-                        std::vector<Measurement>& storage);
-
 }  // namespace gpueta

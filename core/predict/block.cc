@@ -105,6 +105,7 @@ CompiledResidual::CompiledResidual(const Residual& residual, int features, int v
   scale_.assign(residual.feature_scale.begin(), residual.feature_scale.begin() + features);
   std::vector<int> widths(residual.hidden.begin(), residual.hidden.end());
   widths.push_back(1);
+  has_spread_ = !residual.spread_weights.empty();
   const float* next = residual.weights.data();
   int inputs = all_inputs;
   for (std::size_t l = 0; l < widths.size(); ++l) {
@@ -133,6 +134,11 @@ CompiledResidual::CompiledResidual(const Residual& residual, int features, int v
       }
       layer.biases[static_cast<std::size_t>(o)] = bias;
     }
+    if (l + 1 == widths.size() && has_spread_) {
+      // A second output beside the residual: the padding of the last layer.
+      std::copy_n(residual.spread_weights.begin(), inputs, layer.weights.begin() + layer.inputs);
+      layer.biases[1] = residual.spread_weights.back();
+    }
     layers_.push_back(std::move(layer));
     inputs = outputs;
   }
@@ -158,7 +164,10 @@ void CompiledResidual::AddTo(Block& block) const {
                  *out);
       std::swap(in, out);
     }
-    for (int r = 0; r < rows; ++r) block.log2_us[start + r] += (*in)[0][r] * static_cast<float>(math::kLog2E);
+    for (int r = 0; r < rows; ++r) {
+      block.log2_us[start + r] += (*in)[0][r] * static_cast<float>(math::kLog2E);
+      block.spread[start + r] = has_spread_ ? math::Clamp((*in)[1][r], kMinSpread, kMaxSpread) : 1.0F;
+    }
   }
 }
 

@@ -19,6 +19,7 @@ struct Block {
   int rows = 0;  // a multiple of kLanes
   alignas(64) float dims[kMaxDims][kBlockRows];
   alignas(64) float log2_us[kBlockRows];
+  alignas(64) float spread[kBlockRows];  // of the interval; filled with a residual
   alignas(64) float features[kMaxFeatures][kBlockRows];
 };
 
@@ -35,7 +36,7 @@ class CompiledResidual {
   CompiledResidual(const Residual& residual, int features, int variant);
 
   bool empty() const { return layers_.empty(); }
-  // Adds the residual to log2_us. Reads features.
+  // Adds the residual to log2_us and fills spread. Reads features.
   void AddTo(Block& block) const;
 
  private:
@@ -48,6 +49,7 @@ class CompiledResidual {
   std::vector<float> mean_;
   std::vector<float> scale_;
   std::vector<Layer> layers_;
+  bool has_spread_ = false;
 };
 
 }  // namespace gpueta

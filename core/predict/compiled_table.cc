@@ -60,15 +60,19 @@ void CompiledTable::Evaluate(const Machine<float>& machine, const VariantChoice&
   const auto v = static_cast<std::size_t>(variant.index);
   const bool residual = !residuals_[v].empty();
   EvaluateForm(table_->key.op, table_->key.phase, machine, table_->variants[v].theta.data(), residual, block);
-  if (residual) residuals_[v].AddTo(block);
+  if (residual) {
+    residuals_[v].AddTo(block);
+  } else {
+    std::fill_n(block.spread, block.rows, 1.0F);
+  }
   const Interval& interval = table_->interval;
   const float widening = variant.exact ? 1.0F : kStandInWidening;
-  const float p90 = std::exp(interval.p90_ln * widening);
-  const float p99 = std::exp(interval.p99_ln * widening);
+  const float log2_p90 = interval.p90_ln * widening * static_cast<float>(math::kLog2E);
+  const float log2_p99 = interval.p99_ln * widening * static_cast<float>(math::kLog2E);
   for (int r = 0; r < block.rows; ++r) {
     output.p50_us[r] = math::Exp2(block.log2_us[r]);
-    output.p90_factor[r] = p90;
-    output.p99_factor[r] = p99;
+    output.p90_factor[r] = math::Exp2(log2_p90 * block.spread[r]);
+    output.p99_factor[r] = math::Exp2(log2_p99 * block.spread[r]);
     output.provenance[r] = variant.exact ? Provenance::kInterpolated : Provenance::kExtrapolated;
   }
   Widen(input, output);

@@ -32,7 +32,10 @@ absl::Status CheckResidual(const Residual& residual, std::size_t inputs) {
   expected += width + 1;
   if (residual.weights.size() != expected)
     return FieldError("residual.weights", fmt::format("must have {} values", expected));
-  if (!AllFinite(residual.weights) || !AllFinite(residual.feature_mean) || !AllFinite(residual.feature_scale)) {
+  if (!residual.spread_weights.empty() && residual.spread_weights.size() != width + 1)
+    return FieldError("residual.spread_weights", fmt::format("must have {} values or none", width + 1));
+  if (!AllFinite(residual.weights) || !AllFinite(residual.spread_weights) || !AllFinite(residual.feature_mean) ||
+      !AllFinite(residual.feature_scale)) {
     return FieldError("residual", "has a value that is not finite");
   }
   return absl::OkStatus();

@@ -21,6 +21,9 @@ struct Variant {
   std::int64_t rows = 0;
 };
 
+inline constexpr float kMinSpread = 0.25F;
+inline constexpr float kMaxSpread = 4.0F;
+
 // The learnt residual in ln(latency): a small network with ReLU over the
 // family's features followed by one input for each variant (1 for the kernel's
 // own, 0 for the others). Empty weights: no residual.
@@ -29,11 +32,15 @@ struct Residual {
   std::vector<float> feature_scale;  // features enter as (x − mean)·scale, clamped to ±4
   std::vector<int> hidden;           // widths of the hidden layers
   std::vector<float> weights;        // layer by layer: rows of weights, then biases
+  // How much wider than the table's the interval of a kernel is: linear in the
+  // units of the last hidden layer (one weight each, then a constant), clamped
+  // to kMinSpread and kMaxSpread. Empty: 1 everywhere.
+  std::vector<float> spread_weights;
 
   friend bool operator==(const Residual&, const Residual&) = default;
 };
 
-// One-sided intervals in ln(latency).
+// One-sided intervals in ln(latency), of kernels of average spread.
 struct Interval {
   float p90_ln = 0.3F;
   float p99_ln = 0.8F;

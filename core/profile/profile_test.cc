@@ -147,6 +147,7 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"NoDefaultVariant", [](Profile& p) { p.tables[0].variants[0].label = "x"; }, "label *"},
         Damage{"RepeatedLabel", [](Profile& p) { p.tables[0].variants[1].label = "*"; }, "occurs twice"},
         Damage{"ShortResidual", [](Profile& p) { p.tables[0].residual.weights.pop_back(); }, "residual.weights"},
+        Damage{"ShortSpread", [](Profile& p) { p.tables[0].residual.spread_weights = {1}; }, "residual.spread_weights"},
         Damage{"NanResidual", [](Profile& p) { p.tables[0].residual.weights[0] = kNan; }, "not finite"},
         Damage{"WideLayer", [](Profile& p) { p.tables[0].residual.hidden[0] = 100000; }, "width"},
         Damage{"CrossedInterval", [](Profile& p) { p.tables[0].interval.p99_ln = 0.1F; }, "p99"},

@@ -28,6 +28,7 @@ void EncodeTable(const Table& table, v1::Table* message) {
     Append(table.residual.feature_scale, out->mutable_feature_scale());
     Append(table.residual.hidden, out->mutable_hidden());
     Append(table.residual.weights, out->mutable_weights());
+    Append(table.residual.spread_weights, out->mutable_spread_weights());
   }
   v1::Table::Interval* interval = message->mutable_interval();
   interval->set_p90_ln(table.interval.p90_ln);
@@ -65,6 +66,7 @@ absl::StatusOr<Table> DecodeTable(const v1::Table& message) {
   table.residual.feature_scale.assign(residual.feature_scale().begin(), residual.feature_scale().end());
   table.residual.hidden.assign(residual.hidden().begin(), residual.hidden().end());
   table.residual.weights.assign(residual.weights().begin(), residual.weights().end());
+  table.residual.spread_weights.assign(residual.spread_weights().begin(), residual.spread_weights().end());
   const v1::Table::Interval& interval = message.interval();
   table.interval = {interval.p90_ln(), interval.p99_ln(), interval.measured_p90_ln(), interval.measured_p99_ln(),
                     interval.growth_per_octave()};

@@ -110,6 +110,9 @@ void AddTestResiduals(Profile& profile) {
     }
     residual.weights.resize(weights + width + 1);
     for (float& weight : residual.weights) weight = small(random);
+    residual.spread_weights.resize(width + 1);
+    for (float& weight : residual.spread_weights) weight = small(random);
+    residual.spread_weights.back() = 1;
   }
 }
 
