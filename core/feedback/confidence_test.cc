@@ -58,6 +58,20 @@ TEST(IntervalsOfTest, HoldTheTruthInAboutNineteenCasesOfTwenty) {
   }
 }
 
+TEST(IntervalsOfTest, OfFewShapesHoldTheTruthNearlyAsOften) {
+  constexpr int kTrials = 300;
+  std::mt19937_64 random(7);
+  int mape = 0, median = 0, bias = 0;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const ErrorIntervals intervals = IntervalsOf(Draw(random, static_cast<int>(kFewestShapes), 2), 1);
+    mape += Holds(intervals.mape, kMean);
+    median += Holds(intervals.median, QuantileOfApe(0.5));
+    bias += Holds(intervals.bias, 0);
+  }
+  // A skewed mean of ten is the hardest.
+  for (const int held : {mape, median, bias}) EXPECT_GT(held, 0.85 * kTrials);
+}
+
 TEST(IntervalsOfTest, OneRowHasNoInterval) {
   std::mt19937_64 random(1);
   const ErrorIntervals intervals = IntervalsOf(Draw(random, 1, 1), 1);
