@@ -267,6 +267,7 @@ std::string WithRange(double fraction, const std::optional<Range>& range) {
 }
 
 std::string VerdictOf(const PairedErrors& paired) {
+  if (!paired.interval.has_value()) return "too few shapes to tell";
   if (!ShowsDifference(paired)) return "no difference shown";
   return paired.difference > 0 ? "the other is worse" : "the other is better";
 }

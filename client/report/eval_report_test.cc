@@ -96,5 +96,12 @@ TEST(EvalReportTest, ComparesWithTheOtherProfile) {
   EXPECT_THAT(html, HasSubstr("the other is worse"));
 }
 
+TEST(EvalReportTest, OnlyAnIntervalWithoutZeroIsAVerdict) {
+  EXPECT_EQ(VerdictOf({0.2, std::nullopt, 3, 0}), "too few shapes to tell");
+  EXPECT_EQ(VerdictOf({0.2, Range{-0.1, 0.3}, 3, 0}), "no difference shown");
+  EXPECT_EQ(VerdictOf({0.2, Range{0.1, 0.3}, 3, 0}), "the other is worse");
+  EXPECT_EQ(VerdictOf({-0.2, Range{-0.3, -0.1}, 3, 0}), "the other is better");
+}
+
 }  // namespace
 }  // namespace gpueta::report
