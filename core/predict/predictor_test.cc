@@ -331,9 +331,10 @@ TEST(RegimeTest, SharesFollowWhatTheKernelWaitsFor) {
 }
 
 TEST(RegimeTest, TheLargestShareNamesIt) {
-  EXPECT_EQ(LargestOf({.compute = 0.5, .memory = 0.3, .rest = 0.2}, Bound::kLaunch), Bound::kCompute);
-  EXPECT_EQ(LargestOf({.compute = 0.2, .memory = 0.5, .rest = 0.3}, Bound::kLaunch), Bound::kMemory);
-  EXPECT_EQ(LargestOf({.compute = 0.2, .memory = 0.3, .rest = 0.5}, Bound::kCommunication), Bound::kCommunication);
+  EXPECT_EQ(LargestOf({.compute = 0.5, .memory = 0.3, .rest = 0.2}, Op::kGemm), Bound::kCompute);
+  EXPECT_EQ(LargestOf({.compute = 0.2, .memory = 0.5, .rest = 0.3}, Op::kGemm), Bound::kMemory);
+  EXPECT_EQ(LargestOf({.compute = 0.2, .memory = 0.3, .rest = 0.5}, Op::kGemm), Bound::kLaunch);
+  EXPECT_EQ(LargestOf({.compute = 0.2, .memory = 0.3, .rest = 0.5}, Op::kCollective), Bound::kCommunication);
 }
 
 TEST(RouteTest, AVectorOperatorPrefersATableThatKnowsItsLike) {

@@ -26,9 +26,10 @@ RegimeShares SharesOf(const Machine<double>& machine, const std::function<double
   return shares;
 }
 
-Bound LargestOf(const RegimeShares& shares, Bound rest) {
+Bound LargestOf(const RegimeShares& shares, Op op) {
   if (shares.compute >= std::max(shares.memory, shares.rest)) return Bound::kCompute;
-  return shares.memory >= shares.rest ? Bound::kMemory : rest;
+  if (shares.memory >= shares.rest) return Bound::kMemory;
+  return op == Op::kCollective ? Bound::kCommunication : Bound::kLaunch;
 }
 
 }  // namespace gpueta

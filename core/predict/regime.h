@@ -20,7 +20,8 @@ struct RegimeShares {
 // `latency_us` gives the form's latency on a machine. By central differences.
 RegimeShares SharesOf(const Machine<double>& machine, const std::function<double(const Machine<double>&)>& latency_us);
 
-// The largest share; `rest` is what the remainder is called.
-Bound LargestOf(const RegimeShares& shares, Bound rest);
+// What the largest share is called; the rest of a collective is communication,
+// of any other op launch.
+Bound LargestOf(const RegimeShares& shares, Op op);
 
 }  // namespace gpueta
