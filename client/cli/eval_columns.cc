@@ -59,12 +59,6 @@ absl::Status CheckColumns(const std::vector<std::string>& names, const std::vect
   return absl::OkStatus();
 }
 
-absl::StatusOr<Bound> RegimeOf(const JudgedRow& row, RegimeShares& shares) {
-  const Kernel& kernel = row.measured->kernel;
-  GPUETA_ASSIGN_OR_RETURN(shares, row.predictor->Regime(kernel, row.options));
-  return LargestOf(shares, kernel.op() == Op::kCollective ? Bound::kCommunication : Bound::kLaunch);
-}
-
 absl::StatusOr<GroupValue> ValueOf(const std::string& name, const JudgedRow& row) {
   const Measurement& measured = *row.measured;
   if (const MeasurementColumn* column = FindColumn(measured.kernel.op(), name); column != nullptr) {
@@ -78,9 +72,8 @@ absl::StatusOr<GroupValue> ValueOf(const std::string& name, const JudgedRow& row
   if (name == "bound") return Text(Name(row.estimate.bound));
   if (name == "size") return DecadeOf(measured.latency_us);
   if (name == "regime") {
-    RegimeShares shares;
-    GPUETA_ASSIGN_OR_RETURN(const Bound regime, RegimeOf(row, shares));
-    return Text(Name(regime));
+    GPUETA_ASSIGN_OR_RETURN(const RegimeShares shares, row.predictor->Regime(measured.kernel, row.options));
+    return Text(Name(LargestOf(shares, measured.kernel.op())));
   }
   return Text("");  // a column of another op
 }

@@ -42,7 +42,4 @@ absl::Status CheckColumns(const std::vector<std::string>& names, const std::vect
 // `name` as CheckColumns has passed it.
 absl::StatusOr<GroupValue> ValueOf(const std::string& name, const JudgedRow& row);
 
-// The largest share of the row's time, by the form that answers.
-absl::StatusOr<Bound> RegimeOf(const JudgedRow& row, RegimeShares& shares);
-
 }  // namespace gpueta::cli

@@ -15,9 +15,12 @@ constexpr std::size_t kNeighbours = 3;
 
 absl::StatusOr<JudgedRow> Predict(const Measurement& row, const EvalQuestion& question, Predictors& predictors) {
   JudgedRow judged{.measured = &row, .options = {.timing = row.timing, .estimator = question.estimator}};
-  GPUETA_ASSIGN_OR_RETURN(judged.predictor, predictors.For(question.device.empty() ? row.device : question.device));
-  absl::StatusOr<Estimate> estimate = judged.predictor->EstimateKernel(row.kernel, judged.options);
-  if (!estimate.ok()) return Prefixed(estimate.status(), fmt::format("line {}", row.line));
+  const std::string where = fmt::format("line {}", row.line);
+  const auto predictor = predictors.For(question.device.empty() ? row.device : question.device);
+  if (!predictor.ok()) return Prefixed(predictor.status(), where);
+  judged.predictor = *predictor;
+  const absl::StatusOr<Estimate> estimate = judged.predictor->EstimateKernel(row.kernel, judged.options);
+  if (!estimate.ok()) return Prefixed(estimate.status(), where);
   judged.estimate = *estimate;
   return judged;
 }
@@ -59,7 +62,8 @@ absl::StatusOr<report::WorstShape> Describe(const JudgedRow& row, std::int64_t r
                            .rows = rows,
                            .pair = PairOf(row),
                            .provenance = row.estimate.provenance};
-  GPUETA_ASSIGN_OR_RETURN(shape.regime, RegimeOf(row, shape.shares));
+  GPUETA_ASSIGN_OR_RETURN(shape.shares, row.predictor->Regime(measured.kernel, row.options));
+  shape.regime = LargestOf(shape.shares, measured.kernel.op());
   GPUETA_ASSIGN_OR_RETURN(Explanation explanation, row.predictor->Explain(measured.kernel, row.options));
   shape.notes = std::move(explanation.notes);
   for (const NearMeasurement& near : NearestMeasurements(measured, device, measured_with, kNeighbours)) {

@@ -249,7 +249,8 @@ std::string WorstSection(const EvalReport& report) {
   }
   std::string text = fmt::format(
       "The {} shapes with the largest APE of any of their rows. A regime is the largest share of the time by "
-      "the form that answers: how many percent it falls for each percent of faster arithmetic or memory.",
+      "the form that answers: how many percent it falls for each percent of faster arithmetic or memory. Interpolated "
+      "shapes lie within what the profile measured, extrapolated ones outside in the dim that is named.",
       rows.size());
   if (!report.knows_neighbours)
     text += " Give --measured-with, the rows the profile was fitted to, for the nearest ones.";
