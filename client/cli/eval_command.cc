@@ -63,7 +63,7 @@ absl::Status CheckAny(const EvalArgs& args, const std::vector<Measurement>& rows
   if (rows.empty()) return InvalidArgument("{}: no measurements to judge", fmt::join(args.measurements, ", "));
   if (!judged.rows.empty()) return absl::OkStatus();
   const Unanswered& side = judged.unanswered.front();
-  return FailedPrecondition("no row can be answered by both sides; --{} fails on {} of {}, the first at {}", side.side,
+  return FailedPrecondition("no row can be answered by both sides; --{} fails on {} of {}, the first is {}", side.side,
                             side.rows, rows.size(), side.reason);
 }
 

@@ -95,14 +95,14 @@ std::vector<std::string> AgainstCells(const EvalGroup& group) {
 std::vector<std::string> NotesOf(const Judged& judged) {
   std::vector<std::string> notes;
   for (const Unanswered& side : judged.unanswered) {
-    notes.push_back(fmt::format("{} rows are left out: --{} cannot answer them, the first at {}", side.rows, side.side,
+    notes.push_back(fmt::format("rows left out as --{} cannot answer them: {}; the first is {}", side.side, side.rows,
                                 side.reason));
   }
   if (!judged.compared) return notes;
   for (const auto& [side, rows] : {std::pair("profile", &judged.rows), std::pair("against", &judged.against)}) {
     const auto bare = std::ranges::count_if(
         *rows, [](const JudgedRow& row) { return row.estimate.provenance == Provenance::kRoofline; });
-    if (bare > 0) notes.push_back(fmt::format("--{} answers {} rows from the data sheet alone", side, bare));
+    if (bare > 0) notes.push_back(fmt::format("rows that --{} answers from the data sheet alone: {}", side, bare));
   }
   return notes;
 }

@@ -358,7 +358,7 @@ TEST_F(CliTest, EvalComparesOnlyRowsThatBothCanAnswer) {
   EXPECT_EQ(answer["unanswered"][0]["by"], "against");
   EXPECT_EQ(answer["unanswered"][0]["rows"], 20);
   EXPECT_THAT(Run(arguments).standard_output,
-              AllOf(HasSubstr("note: 20 rows"), HasSubstr("--against"), HasSubstr("mine")));
+              AllOf(HasSubstr("cannot answer them: 20;"), HasSubstr("--against"), HasSubstr("mine")));
   ExpectOneLine(Run({"eval", "--profile", profile, "--against", t4, "--measurements", mine}),
                 AllOf(HasSubstr("--against"), HasSubstr("80 of 80"), HasSubstr("mine")));
   const Outcome none = Run({"--json", "eval", "--profile", profile, "--against", t4, "--measurements", mine});
