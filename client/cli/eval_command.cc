@@ -1,107 +1,95 @@
+// `gpueta eval`: predictions against measurements.
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "client/cli/command.h"
+#include "client/cli/eval_judge.h"
+#include "client/cli/eval_print.h"
 #include "client/cli/inputs.h"
-#include "client/terminal/terminal.h"
 #include "core/base/errors.h"
-#include "core/feedback/error_summary.h"
+#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 namespace {
 
+constexpr std::size_t kWorstShown = 20;
+
 struct EvalArgs {
   std::vector<std::string> profile_paths;
+  std::vector<std::string> against;
   std::vector<std::string> measurements;
-  std::vector<std::string> by;
-  std::string device;
-  std::string estimator;
+  std::vector<std::string> measured_with;
+  EvalQuestion question;
+  std::string html;
 };
 
-// The value of a column for one row, as text.
-absl::StatusOr<std::string> ColumnOf(const std::string& column, const Measurement& row, const Estimate& estimate) {
-  if (column == "device") return row.device;
-  if (column == "source") return row.source;
-  if (column == "timing") return std::string(Name(row.timing));
-  if (column == "op") return std::string(Name(row.kernel.op()));
-  if (column == "dtype") return std::string(Name(row.kernel.dtype));
-  if (column == "label") return LabelOf(row.kernel);
-  if (column == "kernel") return row.kernel.launch.kernel;
-  if (column == "table") return Describe(KeyOf(row.kernel, row.timing));
-  if (column == "provenance") return std::string(Name(estimate.provenance));
-  if (column == "estimator") return std::string(estimate.estimator);
-  if (column == "bound") return std::string(Name(estimate.bound));
-  if (column == "phase") return std::string(Name(KeyOf(row.kernel, row.timing).phase));
-  if (const auto dim = FindDim(row.kernel.op(), column); dim.has_value())
-    return std::to_string(GetDim(row.kernel, *dim));
-  return InvalidArgument(
-      "--by: {} rows have no column \"{}\"; choose device, source, timing, op, dtype, label, kernel, table, "
-      "provenance, estimator, bound, "
-      "phase or a dim",
-      Name(row.kernel.op()), column);
+// The profiles that answered, e.g. "t4 (profile 1a2b…)".
+std::string Answering(const std::vector<JudgedRow>& rows) {
+  std::set<std::string> names;
+  for (const JudgedRow& row : rows) {
+    const LoadedProfile* own = row.predictor->profile();
+    names.insert(fmt::format("{} ({})", row.predictor->spec().slug,
+                             own == nullptr ? "no profile of its own" : "profile " + own->id));
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
-nlohmann::json ToJson(const ErrorSummary& s) {
-  return {{"n", s.n},
-          {"mape", s.mape},
-          {"median", s.median},
-          {"ape_p90", s.ape_p90},
-          {"ape_p99", s.ape_p99},
-          {"bias", s.bias},
-          {"below_p90", s.below_p90},
-          {"below_p99", s.below_p99},
-          {"p90_width", s.p90_width}};
+absl::Status WriteReport(const EvalArgs& args, const Judged& judged, const std::vector<report::EvalGroup>& groups,
+                         const std::vector<std::string>& notes) {
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> measured_with, ReadMeasurementFiles(args.measured_with));
+  report::EvalReport page;
+  page.facts.push_back(fmt::format("{} rows of {}.", judged.rows.size(), fmt::join(args.measurements, ", ")));
+  page.facts.push_back(fmt::format("Predicted for {}.", Answering(judged.rows)));
+  if (judged.compared) page.facts.push_back(fmt::format("The other is {}.", Answering(judged.against)));
+  for (const std::string& note : notes) page.facts.push_back(note + ".");
+  page.facts.push_back(fmt::format("gpueta {}, seed {}.", GPUETA_VERSION, args.question.seed));
+  page.columns = args.question.by;
+  page.groups = groups;
+  page.all = Whole(judged, args.question);
+  for (const JudgedRow& row : judged.rows) page.points.push_back({PairOf(row), row.estimate.provenance});
+  page.knows_neighbours = !args.measured_with.empty();
+  GPUETA_ASSIGN_OR_RETURN(page.worst, WorstShapes(judged, kWorstShown, measured_with));
+  return WriteWholeFile(args.html, report::RenderEvalReport(page));
+}
+
+// An error if no row was judged.
+absl::Status CheckAny(const EvalArgs& args, const std::vector<Measurement>& rows, const Judged& judged) {
+  if (rows.empty()) return InvalidArgument("{}: no measurements to judge", fmt::join(args.measurements, ", "));
+  if (!judged.rows.empty()) return absl::OkStatus();
+  const Unanswered& side = judged.unanswered.front();
+  return FailedPrecondition("no row can be answered by both sides; --{} fails on {} of {}, the first is {}", side.side,
+                            side.rows, rows.size(), side.reason);
 }
 
 absl::Status Eval(const EvalArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows, ReadMeasurementFiles(args.measurements));
-  GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Snapshot> snapshot, OpenSnapshot(globals, args.profile_paths));
-  std::map<std::string, std::shared_ptr<const Predictor>> predictors;
-  std::map<std::vector<std::string>, std::vector<PredictedAndObserved>> groups;
-  for (const Measurement& row : rows) {
-    const std::string& slug = args.device.empty() ? row.device : args.device;
-    auto& predictor = predictors[slug];
-    if (predictor == nullptr) {
-      GPUETA_ASSIGN_OR_RETURN(predictor, snapshot->Find(slug));
-    }
-    const absl::StatusOr<Estimate> estimate =
-        predictor->EstimateKernel(row.kernel, {.timing = row.timing, .estimator = args.estimator});
-    if (!estimate.ok()) return Prefixed(estimate.status(), fmt::format("line {}", row.line));
-    std::vector<std::string> group;
-    for (const std::string& column : args.by) {
-      GPUETA_ASSIGN_OR_RETURN(std::string value, ColumnOf(column, row, *estimate));
-      group.push_back(std::move(value));
-    }
-    groups[group].push_back({estimate->latency_us, row.latency_us});
+  GPUETA_RETURN_IF_ERROR(CheckColumns(args.question.by, rows));
+  GPUETA_ASSIGN_OR_RETURN(std::shared_ptr<const Snapshot> snapshot, OpenSnapshot(globals, args.profile_paths));
+  Predictors predictors(std::move(snapshot));
+  std::optional<Predictors> others;
+  if (!args.against.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(std::shared_ptr<const Snapshot> other, OpenSnapshot(globals, args.against));
+    others.emplace(std::move(other));
   }
+  GPUETA_ASSIGN_OR_RETURN(const Judged judged,
+                          Judge(rows, args.question, predictors, others.has_value() ? &*others : nullptr));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<report::EvalGroup> groups, Group(judged, args.question));
+  const std::vector<std::string> notes = NotesOf(judged);
+  const absl::Status judged_any = CheckAny(args, rows, judged);
+  if (!args.html.empty() && judged_any.ok()) GPUETA_RETURN_IF_ERROR(WriteReport(args, judged, groups, notes));
   if (globals.json) {
-    nlohmann::json out = nlohmann::json::array();
-    for (const auto& [group, pairs] : groups) {
-      nlohmann::json entry = ToJson(Summarise(pairs));
-      for (std::size_t i = 0; i < group.size(); ++i) entry[args.by[i]] = group[i];
-      out.push_back(std::move(entry));
-    }
-    fmt::print("{}\n", args.by.empty() && out.size() == 1 ? out[0].dump(2) : out.dump(2));
-    return absl::OkStatus();
+    fmt::print("{}\n", EvalJson(args.question.by, groups, judged).dump(2));
+  } else if (judged_any.ok()) {
+    fmt::print("{}", EvalText(args.question.by, groups));
+    for (const std::string& note : notes) fmt::print("note: {}\n", note);
   }
-  std::vector<std::string> header = args.by;
-  for (const char* name : {"n", "mape", "median", "ape_p90", "ape_p99", "bias", "below_p90", "below_p99"})
-    header.emplace_back(name);
-  terminal::TextTable table(header);
-  for (const auto& [group, pairs] : groups) {
-    const ErrorSummary s = Summarise(pairs);
-    std::vector<std::string> line = group;
-    line.push_back(std::to_string(s.n));
-    for (double v : {s.mape, s.median, s.ape_p90, s.ape_p99, s.bias, s.below_p90, s.below_p99})
-      line.push_back(terminal::FormatPercent(v));
-    table.Add(std::move(line));
-  }
-  fmt::print("{}", table.Render());
-  return absl::OkStatus();
+  return judged_any;
 }
 
 }  // namespace
@@ -112,11 +100,24 @@ void AddEval(CLI::App& app, const Globals& globals, Chosen& chosen) {
   eval->add_option("--profile", args->profile_paths, "Profiles to judge (default: those of --profiles)")
       ->check(CLI::ExistingFile);
   eval->add_option("--measurements", args->measurements, "Measurement CSVs")->required()->check(CLI::ExistingFile);
-  eval->add_option("--by", args->by, "Columns to group by, e.g. device,table")->delimiter(',');
-  eval->add_option("--device", args->device, "Predict for this device whatever the rows say");
-  eval->add_option("--estimator", args->estimator,
+  eval->add_option("--by", args->question.by,
+                   "Columns to group by, e.g. device,table: of the CSVs, or op, label, table, provenance, estimator, "
+                   "bound, regime, size")
+      ->delimiter(',');
+  eval->add_option("--against", args->against, "Profiles to predict the same rows with, for comparison")
+      ->check(CLI::ExistingFile);
+  CLI::Option* html = eval->add_option("--html", args->html, "Write a report of one page here");
+  eval->add_option("--measured-with", args->measured_with,
+                   "CSVs the profile was fitted to: the report then lists the nearest measured shapes")
+      ->check(CLI::ExistingFile)
+      ->needs(html);
+  eval->add_option("--device", args->question.device, "Predict for this device whatever the rows say");
+  eval->add_option("--estimator", args->question.estimator,
                    "A form by name: family, kernel-aware, roofline (default: the best one)");
-  eval->callback([args, &globals, &chosen] { chosen = [args, &globals] { return Eval(*args, globals); }; });
+  eval->callback([args, &globals, &chosen] {
+    args->question.seed = globals.seed;
+    chosen = [args, &globals] { return Eval(*args, globals); };
+  });
 }
 
 }  // namespace gpueta::cli

@@ -56,6 +56,14 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& glob
   return Snapshot::Build(std::move(active));
 }
 
+absl::StatusOr<const Predictor*> Predictors::For(const std::string& slug) {
+  auto& predictor = by_slug_[slug];
+  if (predictor == nullptr) {
+    GPUETA_ASSIGN_OR_RETURN(predictor, snapshot_->Find(slug));
+  }
+  return predictor.get();
+}
+
 absl::StatusOr<Client> ConnectToServer(const Globals& globals) {
   if (globals.server.empty())
     return InvalidArgument("this needs a server: give --server HOST:PORT or set GPUETA_SERVER");

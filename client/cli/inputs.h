@@ -1,6 +1,7 @@
 // Reading what commands are given: measurements, profiles, devices.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,18 @@ std::string ProfileDirectory(const Globals& globals);
 // Profiles given one by one, else those of the profile directory.
 absl::StatusOr<std::shared_ptr<const Snapshot>> OpenSnapshot(const Globals& globals,
                                                              const std::vector<std::string>& profile_paths);
+
+// The predictors of a snapshot, each looked up once.
+class Predictors {
+ public:
+  explicit Predictors(std::shared_ptr<const Snapshot> snapshot) : snapshot_(std::move(snapshot)) {}
+  // Lives as long as this. Errors as Snapshot::Find.
+  absl::StatusOr<const Predictor*> For(const std::string& slug);
+
+ private:
+  std::shared_ptr<const Snapshot> snapshot_;
+  std::map<std::string, std::shared_ptr<const Predictor>> by_slug_;
+};
 
 // INVALID_ARGUMENT when neither --server nor GPUETA_SERVER is given.
 absl::StatusOr<Client> ConnectToServer(const Globals& globals);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "client/cli/inputs.h"
@@ -27,22 +26,6 @@ absl::StatusOr<std::vector<std::string>> ReadLines(const std::string& path) {
   GPUETA_RETURN_IF_ERROR(reader.status());
   return lines;
 }
-
-class Predictors {
- public:
-  explicit Predictors(std::shared_ptr<const Snapshot> snapshot) : snapshot_(std::move(snapshot)) {}
-  absl::StatusOr<const Predictor*> For(const std::string& slug) {
-    auto& predictor = by_slug_[slug];
-    if (predictor == nullptr) {
-      GPUETA_ASSIGN_OR_RETURN(predictor, snapshot_->Find(slug));
-    }
-    return predictor.get();
-  }
-
- private:
-  std::shared_ptr<const Snapshot> snapshot_;
-  std::map<std::string, std::shared_ptr<const Predictor>> by_slug_;
-};
 
 }  // namespace
 

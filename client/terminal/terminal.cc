@@ -80,8 +80,9 @@ std::string TextTable::Render() const {
 }
 
 std::string FormatUs(double us) {
-  if (us >= 1e6) return fmt::format("{:.3g} s", us / 1e6);
-  if (us >= 1e3) return fmt::format("{:.3g} ms", us / 1e3);
+  // From where three digits would round to 1000 of the smaller unit.
+  if (us >= 999.5e3) return fmt::format("{:.3g} s", us / 1e6);
+  if (us >= 999.5) return fmt::format("{:.3g} ms", us / 1e3);
   return fmt::format("{:.3g} µs", us);
 }
 

@@ -4,17 +4,13 @@
 #include <cmath>
 
 namespace gpueta {
-namespace {
 
-// Linear between the two nearest ranks, as numpy has it.
 double QuantileOfSorted(const std::vector<double>& sorted, double q) {
   const double position = q * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(position);
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
-
-}  // namespace
 
 ErrorSummary Summarise(std::span<const PredictedAndObserved> pairs) {
   ErrorSummary summary;
@@ -26,12 +22,14 @@ ErrorSummary Summarise(std::span<const PredictedAndObserved> pairs) {
     ape.push_back(std::abs(error));
     summary.mape += ape.back();
     summary.bias += error;
+    summary.below_p50 += pair.observed_us <= pair.predicted_us.p50 ? 1 : 0;
     summary.below_p90 += pair.observed_us <= pair.predicted_us.p90 ? 1 : 0;
     summary.below_p99 += pair.observed_us <= pair.predicted_us.p99 ? 1 : 0;
     summary.p90_width += pair.predicted_us.p90 / pair.predicted_us.p50 - 1;
   }
   const auto n = static_cast<double>(pairs.size());
-  for (double* value : {&summary.mape, &summary.bias, &summary.below_p90, &summary.below_p99, &summary.p90_width})
+  for (double* value :
+       {&summary.mape, &summary.bias, &summary.below_p50, &summary.below_p90, &summary.below_p99, &summary.p90_width})
     *value /= n;
   std::sort(ape.begin(), ape.end());
   summary.median = QuantileOfSorted(ape, 0.5);

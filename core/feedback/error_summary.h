@@ -11,7 +11,8 @@ namespace gpueta {
 
 struct PredictedAndObserved {
   Quantiles predicted_us;
-  double observed_us = 0;  // > 0
+  double observed_us = 0;   // > 0
+  std::uint32_t shape = 0;  // rows of one shape have equal numbers, see confidence.h
 };
 
 // APE is |predicted p50/observed − 1|; all errors are fractions.
@@ -22,12 +23,16 @@ struct ErrorSummary {
   double ape_p90 = 0;
   double ape_p99 = 0;
   double bias = 0;       // mean of predicted/observed − 1
-  double below_p90 = 0;  // share observed at or below the predicted p90
+  double below_p50 = 0;  // share observed at or below the predicted p50
+  double below_p90 = 0;
   double below_p99 = 0;
   double p90_width = 0;  // mean of p90/p50 − 1
 };
 
 // All zero for no pairs.
 ErrorSummary Summarise(std::span<const PredictedAndObserved> pairs);
+
+// Linear between the two nearest ranks, as numpy has it. `sorted` has a value.
+double QuantileOfSorted(const std::vector<double>& sorted, double q);
 
 }  // namespace gpueta

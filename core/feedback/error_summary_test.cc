@@ -15,6 +15,7 @@ TEST(SummariseTest, ErrorsAreRelativeToTheObservation) {
   EXPECT_NEAR(summary.mape, 0.2 / 3, 1e-12);
   EXPECT_NEAR(summary.bias, 0, 1e-12);
   EXPECT_NEAR(summary.median, 0.1, 1e-12);
+  EXPECT_NEAR(summary.below_p50, 2.0 / 3, 1e-12);
   EXPECT_NEAR(summary.below_p90, 2.0 / 3, 1e-12);
   EXPECT_NEAR(summary.below_p99, 1, 1e-12);
 }

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -169,41 +168,46 @@ bool Needs(const Column& column, const Measurement& row) {
   return count != nullptr && *count != 0;
 }
 
-void AppendInteger(std::int64_t value, std::string& line) { fmt::format_to(std::back_inserter(line), "{}", value); }
-
 absl::Status AppendCell(const Column& column, const Measurement& row, std::string& line) {
+  if (column.role == ColumnRole::kLatency && (!std::isfinite(row.latency_us) || row.latency_us < 0)) {
+    return InvalidArgument("latency {} µs cannot be written", row.latency_us);
+  }
+  return AppendCsvCell(TextOf(column, row), line);
+}
+
+}  // namespace
+
+std::string TextOf(const MeasurementColumn& column, const Measurement& row) {
   const Work& work = row.kernel.work;
   switch (column.role) {
-    case ColumnRole::kDevice: return AppendCsvCell(row.device, line);
-    case ColumnRole::kSource: return AppendCsvCell(row.source, line);
-    case ColumnRole::kTiming: line += Name(row.timing); break;
-    case ColumnRole::kDType: line += Name(row.kernel.dtype); break;
-    case ColumnRole::kKvDType: line += Name(std::get<Attention>(work).kv_dtype); break;
-    case ColumnRole::kPhase: line += Name(std::get<Attention>(work).phase); break;
-    case ColumnRole::kLayer: line += Name(std::get<Gemm>(work).layer); break;
-    case ColumnRole::kLabel: return AppendCsvCell(OperatorOf(work), line);
-    case ColumnRole::kBackend: return AppendCsvCell(std::get<Collective>(work).backend, line);
-    case ColumnRole::kDistribution: return AppendCsvCell(std::get<Moe>(work).distribution, line);
-    case ColumnRole::kDim: AppendInteger(GetDim(row.kernel, column.dim), line); break;
-    case ColumnRole::kKernel: return AppendCsvCell(row.kernel.launch.kernel, line);
+    case ColumnRole::kDevice: return row.device;
+    case ColumnRole::kSource: return row.source;
+    case ColumnRole::kTiming: return std::string(Name(row.timing));
+    case ColumnRole::kDType: return std::string(Name(row.kernel.dtype));
+    case ColumnRole::kKvDType: return std::string(Name(std::get<Attention>(work).kv_dtype));
+    case ColumnRole::kPhase: return std::string(Name(std::get<Attention>(work).phase));
+    case ColumnRole::kLayer: return std::string(Name(std::get<Gemm>(work).layer));
+    case ColumnRole::kLabel: return OperatorOf(work);
+    case ColumnRole::kBackend: return std::get<Collective>(work).backend;
+    case ColumnRole::kDistribution: return std::get<Moe>(work).distribution;
+    case ColumnRole::kDim: return std::to_string(GetDim(row.kernel, column.dim));
+    case ColumnRole::kKernel: return row.kernel.launch.kernel;
     case ColumnRole::kGridX:
     case ColumnRole::kGridY:
     case ColumnRole::kGridZ:
     case ColumnRole::kBlockX:
-    case ColumnRole::kKernels:
-      if (const std::int64_t count = *CountOf(column.role, row); count != 0) AppendInteger(count, line);
-      break;
-    case ColumnRole::kLatency:
-      if (!std::isfinite(row.latency_us) || row.latency_us < 0) {
-        return InvalidArgument("latency {} µs cannot be written", row.latency_us);
-      }
-      if (row.latency_us > 0) AppendDecimal(row.latency_us, line);
-      break;
+    case ColumnRole::kKernels: {
+      const std::int64_t count = *CountOf(column.role, row);
+      return count == 0 ? "" : std::to_string(count);
+    }
+    case ColumnRole::kLatency: {
+      std::string text;
+      if (row.latency_us > 0) AppendDecimal(row.latency_us, text);
+      return text;
+    }
   }
-  return absl::OkStatus();
+  return "";
 }
-
-}  // namespace
 
 absl::Status ReadMeasurements(std::istream& in, std::string_view file_name, const ReadOptions& options,
                               const std::function<absl::Status(Measurement&&)>& row) {

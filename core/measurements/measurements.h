@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/measurements/columns.h"
 #include "core/ops/kernel.h"
 #include "core/ops/timing.h"
 
@@ -48,6 +49,10 @@ inline constexpr double kLargestLatencyUs = 1e12;
 // or a dim out of range; whatever `row` returns if that is not OK.
 absl::Status ReadMeasurements(std::istream& in, std::string_view file_name, const ReadOptions& options,
                               const std::function<absl::Status(Measurement&&)>& row);
+
+// What the row has in a column of its op, as the CSV writes it but unquoted;
+// empty where the row says nothing.
+std::string TextOf(const MeasurementColumn& column, const Measurement& row);
 
 // The rows of a file in order. NOT_FOUND if it cannot be opened.
 absl::StatusOr<std::vector<Measurement>> ReadMeasurementFile(const std::string& path, const ReadOptions& options = {});

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <limits>
+#include <map>
 #include <sstream>
 
 #include "core/base/csv.h"
@@ -278,6 +279,20 @@ TEST(OpOfHeader, RefusesOtherFiles) {
         "device,source,model,tp,num_tokens,op,latency_us", "name,rows,cols,flops,bytes"}) {
     EXPECT_THAT(std::string(OpOfHeader(header).status().message()), HasSubstr("the known headers are gemm")) << header;
   }
+}
+
+TEST(TextOf, SaysWhatTheRowHasUnquotedAndNothingWhereItHasNothing) {
+  const Measurement row{.device = "a,b",
+                        .timing = Timing::kGraph,
+                        .kernel = {.dtype = DType::kBf16, .work = Gemm{.m = 8, .n = 16, .k = 32}},
+                        .latency_us = 0};
+  std::map<std::string_view, std::string> texts;
+  for (const MeasurementColumn& column : ColumnsOf(Op::kGemm)) texts[column.name] = TextOf(column, row);
+  EXPECT_EQ(texts["device"], "a,b");
+  EXPECT_EQ(texts["timing"], "graph");
+  EXPECT_EQ(texts["layer"], "gemm");
+  EXPECT_EQ(texts["n"], "16");
+  for (const char* column : {"source", "kernel", "grid_x", "kernels", "latency_us"}) EXPECT_EQ(texts[column], "");
 }
 
 TEST(WriteMeasurements, ReproducesPublicRows) {

@@ -265,6 +265,12 @@ absl::Status CheckEstimator(const std::string& name) {
   return FieldError("estimator", fmt::format("\"{}\" is not one of {}", name, fmt::join(kEstimators, ", ")));
 }
 
+std::vector<double> DimsOf(const Kernel& kernel) {
+  std::vector<double> dims;
+  for (int d = 0; d < DimNamesOf(kernel.op()).size; ++d) dims.push_back(static_cast<double>(GetDim(kernel, d)));
+  return dims;
+}
+
 // The least an op's rows must satisfy between dims, as Validate has it.
 absl::Status CheckRows(const Kernel& prototype, const KernelColumns& columns, std::span<const std::int64_t> defaults) {
   Kernel kernel = prototype;
@@ -454,6 +460,27 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
                       [&](const Kernel& kernel) { return state_->EstimateValid(kernel, kernel_options); });
 }
 
+absl::StatusOr<RegimeShares> Predictor::Regime(const Kernel& kernel, const EstimateOptions& options) const {
+  GPUETA_RETURN_IF_ERROR(CheckEstimator(options.estimator));
+  GPUETA_RETURN_IF_ERROR(Validate(kernel));
+  GPUETA_ASSIGN_OR_RETURN(const Route route, state_->RouteOf(kernel, options));
+  const Machine<double>& machine = state_->MachineFor(KeyOf(kernel, route.timing));
+  if (route.table == nullptr) {
+    const Counts counts = CountsOf(kernel);
+    return SharesOf(machine, [&](const Machine<double>& m) { return RooflineUs(counts, m) + kKernelFloorUs; });
+  }
+  if (const KernelConfig* config = state_->ConfigOf(kernel, route, options);
+      config != nullptr && WaveLatencyUs(kernel, machine, *config).value_or(0) > 0) {
+    return SharesOf(machine, [&](const Machine<double>& m) { return WaveLatencyUs(kernel, m, *config).value_or(0); });
+  }
+  const Table& table = route.table->table();
+  const Variant& variant = table.variants[static_cast<std::size_t>(route.table->ChooseVariant(kernel).index)];
+  const std::vector<double> theta(variant.theta.begin(), variant.theta.end());
+  const std::vector<double> dims = DimsOf(kernel);
+  return SharesOf(
+      machine, [&](const Machine<double>& m) { return FormLatencyUs(table.key.op, table.key.phase, m, theta, dims); });
+}
+
 absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const EstimateOptions& options) const {
   Explanation out;
   GPUETA_ASSIGN_OR_RETURN(out.estimate, EstimateKernel(kernel, options));
@@ -465,6 +492,10 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
   const auto term = [&out](std::string name, double value) { out.terms.emplace_back(std::move(name), value); };
   term("compute_us at peak", static_cast<double>(out.counts.flops.value()) / machine.peak);
   term("memory_us at peak", static_cast<double>(out.counts.bytes().value()) / machine.bandwidth);
+  GPUETA_ASSIGN_OR_RETURN(const RegimeShares shares, Regime(kernel, options));
+  term("share of compute", shares.compute);
+  term("share of memory", shares.memory);
+  term(kernel.op() == Op::kCollective ? "share of communication" : "share of launch and latency", shares.rest);
   if (route.table == nullptr) {
     out.notes.push_back("no table fits: the data sheet's roofline answers");
     return out;
@@ -481,12 +512,10 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
     out.notes.push_back(fmt::format("{} scaled to {}", Name(table.key.dtype), Name(asked.dtype)));
   if (table.key.timing != route.timing)
     out.notes.push_back(fmt::format("{} converted to {} timing", Name(table.key.timing), Name(route.timing)));
-  std::vector<double> dims;
+  const std::vector<double> dims = DimsOf(kernel);
   const DimNames& names = DimNamesOf(kernel.op());
-  for (int d = 0; d < names.size; ++d) {
-    const auto value = static_cast<double>(GetDim(kernel, d));
-    const auto i = static_cast<std::size_t>(d);
-    dims.push_back(value);
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    const double value = dims[i];
     if (route.exact && (value < table.dim_min[i] || value > table.dim_max[i])) {
       out.notes.push_back(fmt::format("{} = {} is outside the measured {} to {}", names.names[i], value,
                                       table.dim_min[i], table.dim_max[i]));

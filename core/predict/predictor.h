@@ -16,6 +16,7 @@
 #include "core/graph/graph.h"
 #include "core/ops/kernel.h"
 #include "core/predict/estimate.h"
+#include "core/predict/regime.h"
 #include "core/profile/profile.h"
 
 namespace gpueta {
@@ -93,6 +94,10 @@ class Predictor {
   // The whole graph: kernels in order on one stream.
   absl::StatusOr<GraphEstimate> EstimateGraph(const Graph& graph, const SymbolValues& dims,
                                               const EstimateOptions& options = {}) const;
+
+  // Of the form that answers, before its learnt residual and any conversion of
+  // dtype's or timing's kind. Errors as EstimateKernel.
+  absl::StatusOr<RegimeShares> Regime(const Kernel& kernel, const EstimateOptions& options = {}) const;
 
   absl::StatusOr<Explanation> Explain(const Kernel& kernel, const EstimateOptions& options = {}) const;
 

@@ -315,6 +315,28 @@ TEST(ExplainTest, NamesTheTableAndWhatWasConverted) {
   EXPECT_GT(explanation->roofline_us, 0);
 }
 
+TEST(RegimeTest, SharesFollowWhatTheKernelWaitsFor) {
+  const Predictor predictor = RichPredictor();
+  const auto shares_of = [&](const Kernel& kernel, const std::string& estimator) {
+    const RegimeShares shares = predictor.Regime(kernel, {.estimator = estimator}).value();
+    EXPECT_NEAR(shares.compute + shares.memory + shares.rest, 1, 1e-9);
+    return shares;
+  };
+  for (const std::string estimator : {"", "roofline"}) {
+    EXPECT_GT(shares_of(GemmKernel(8192, 8192, 8192), estimator).compute, 0.8) << estimator;
+    EXPECT_GT(shares_of(GemmKernel(1, 65536, 8192), estimator).memory, 0.8) << estimator;
+    EXPECT_GT(shares_of(GemmKernel(1, 8, 8), estimator).rest, 0.8) << estimator;
+  }
+  EXPECT_EQ(predictor.Regime(GemmKernel(0, 8, 8)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(RegimeTest, TheLargestShareNamesIt) {
+  EXPECT_EQ(LargestOf({.compute = 0.5, .memory = 0.3, .rest = 0.2}, Op::kGemm), Bound::kCompute);
+  EXPECT_EQ(LargestOf({.compute = 0.2, .memory = 0.5, .rest = 0.3}, Op::kGemm), Bound::kMemory);
+  EXPECT_EQ(LargestOf({.compute = 0.2, .memory = 0.3, .rest = 0.5}, Op::kGemm), Bound::kLaunch);
+  EXPECT_EQ(LargestOf({.compute = 0.2, .memory = 0.3, .rest = 0.5}, Op::kCollective), Bound::kCommunication);
+}
+
 TEST(RouteTest, AVectorOperatorPrefersATableThatKnowsItsLike) {
   // Softmax was measured in fp32 only; of fp16 there are other operators.
   Profile transfer = MakeTestProfile("transfer");

@@ -1,0 +1,59 @@
+// The work of `gpueta eval`: rows predicted, grouped and compared.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/eval_columns.h"
+#include "client/cli/inputs.h"
+#include "client/report/eval_report.h"
+
+namespace gpueta::cli {
+
+struct EvalQuestion {
+  std::string device;     // predict for it; empty: the row's own
+  std::string estimator;  // empty: the best one
+  std::vector<std::string> by;
+  std::uint64_t seed = 0;
+};
+
+// Rows that one side of a comparison could not answer.
+struct Unanswered {
+  std::string side;    // the option that gave the profiles: "profile" or "against"
+  std::string reason;  // of the first of them
+  std::int64_t rows = 0;
+};
+
+struct Judged {
+  std::vector<JudgedRow> rows;
+  bool compared = false;
+  std::vector<JudgedRow> against;  // where compared, the same rows by the other side
+  std::vector<Unanswered> unanswered;
+};
+
+// Predicts each row. Without `against` a row that cannot be answered is an
+// error with its line; with it, such rows are left out on both sides and
+// counted. Points into all its arguments.
+absl::StatusOr<Judged> Judge(const std::vector<Measurement>& rows, const EvalQuestion& question, Predictors& predictors,
+                             Predictors* against);
+
+// Rows of one shape are those with the same dims and label, on any device and
+// in any table: what is odd about a shape is odd there too.
+PredictedAndObserved PairOf(const JudgedRow& row);
+
+// Groups in ascending order of their values, by the first side's estimates
+// where a column is of the estimate. Without columns one group, of all rows.
+absl::StatusOr<std::vector<report::EvalGroup>> Group(const Judged& judged, const EvalQuestion& question);
+
+// All rows together.
+report::EvalGroup Whole(const Judged& judged, const EvalQuestion& question);
+
+// The `count` shapes with the largest errors, each with the nearest of the rows
+// `measured_with`.
+absl::StatusOr<std::vector<report::WorstShape>> WorstShapes(const Judged& judged, std::size_t count,
+                                                            const std::vector<Measurement>& measured_with);
+
+}  // namespace gpueta::cli
