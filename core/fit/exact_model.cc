@@ -89,14 +89,52 @@ std::vector<double> BestWeights(const Eigen::MatrixXd& held_out, const Eigen::Ve
   return best;
 }
 
+std::vector<Eigen::Index> RowsOfLabel(const TableData& data, int label) {
+  std::vector<Eigen::Index> rows;
+  for (std::size_t r = 0; r < data.label_of_row.size(); ++r) {
+    if (data.label_of_row[r] == label) rows.push_back(static_cast<Eigen::Index>(r));
+  }
+  return rows;
+}
+
 }  // namespace
 
-ExactModel::Learners ExactModel::FitLearners(const TableData& data, std::unique_ptr<Prior> prior, std::uint64_t seed) {
+// Labels whose rows alone say more of them than all rows do: a kernel unlike
+// the others (another algorithm, with steps where they have none) would be
+// smoothed by theirs.
+std::vector<ExactModel::OfLabel> ExactModel::FitLabels(const TableData& data, const Eigen::MatrixXd& features,
+                                                       const Eigen::VectorXd& left_over, std::uint64_t seed,
+                                                       Eigen::VectorXd& held_out) {
+  constexpr std::size_t kMinRows = 40;
+  constexpr double kClearlyBetter = 0.8;  // leave-one-out error, of that with all rows
+  std::vector<OfLabel> labels;
+  for (int label = 1; label < static_cast<int>(data.labels.size()); ++label) {
+    const std::vector<Eigen::Index> rows = RowsOfLabel(data, label);
+    if (rows.size() < kMinRows || 2 * static_cast<Eigen::Index>(rows.size()) > data.size()) continue;
+    const Eigen::MatrixXd x = features(rows, Eigen::all);
+    OfLabel own{label, Standardiser(x), {}};
+    own.gp = GaussianProcess::Fit(own.standardise(x), left_over(rows), {.hyper_rows = kHyperRows, .seed = seed});
+    const Eigen::VectorXd pooled = held_out(rows);
+    if (own.gp.loo_residual().cwiseAbs().mean() > kClearlyBetter * pooled.cwiseAbs().mean()) continue;
+    held_out(rows) = own.gp.loo_residual();
+    labels.push_back(std::move(own));
+  }
+  return labels;
+}
+
+ExactModel::Learners ExactModel::FitLearners(const TableData& data, std::unique_ptr<Prior> prior, std::uint64_t seed,
+                                             Eigen::Ref<Eigen::MatrixXd> held_out) {
   const Eigen::MatrixXd features = prior->Features(data);
   const Eigen::VectorXd left_over = data.ln_us - prior->Ln(data);
+  const Eigen::VectorXd tamed = Winsorised(left_over);
   Standardiser standardise(features);
   auto gp = GaussianProcess::Fit(standardise(features), left_over, {.hyper_rows = kHyperRows, .seed = seed});
-  return {std::move(prior), std::move(standardise), std::move(gp), BoostedTrees::Fit(features, Winsorised(left_over))};
+  Eigen::VectorXd of_process = gp.loo_residual();
+  std::vector<OfLabel> labels = FitLabels(data, features, left_over, seed, of_process);
+  held_out.col(0) = of_process;
+  held_out.col(1) = HeldOutOfTrees(features, tamed, seed);
+  return {std::move(prior), std::move(standardise), std::move(gp), std::move(labels),
+          BoostedTrees::Fit(features, tamed)};
 }
 
 ExactModel ExactModel::Fit(const TableData& data, std::vector<Variant> variants, std::uint64_t seed) {
@@ -111,14 +149,11 @@ ExactModel ExactModel::Fit(const TableData& data, std::vector<Variant> variants,
   const auto members = static_cast<Eigen::Index>(2 * priors.size());
   Eigen::MatrixXd held_out(data.size(), members);
   for (std::unique_ptr<Prior>& prior : priors) {
-    const Eigen::VectorXd left_over = Winsorised(data.ln_us - prior->Ln(data));
     const auto member = static_cast<Eigen::Index>(2 * model.learners_.size());
-    held_out.col(member + 1) = HeldOutOfTrees(prior->Features(data), left_over, seed);
-    model.learners_.push_back(FitLearners(data, std::move(prior), seed));
-    held_out.col(member) = model.learners_.back().gp.loo_residual();
+    model.learners_.push_back(FitLearners(data, std::move(prior), seed, held_out.middleCols(member, 2)));
   }
   const GaussianProcess& of_family = model.learners_.front().gp;
-  model.weights_ = BestWeights(held_out, ErrorScale(LocalErrorOfRows(of_family, of_family.loo_residual())));
+  model.weights_ = BestWeights(held_out, ErrorScale(LocalErrorOfRows(of_family, held_out.col(0))));
   model.held_out_ln_ = held_out * Eigen::Map<const Eigen::VectorXd>(model.weights_.data(), members);
   model.local_error_of_rows_ = LocalErrorOfRows(of_family, model.held_out_ln_);
   return model;
@@ -133,10 +168,19 @@ Eigen::VectorXd ExactModel::Ln(const TableData& data) const {
     const Learners& learners = learners_[l];
     const Eigen::MatrixXd features = learners.prior->Features(data);
     ln += (of_gp + of_trees) * learners.prior->Ln(data);
-    if (of_gp > 0) ln += of_gp * learners.gp.Mean(learners.standardise(features));
+    if (of_gp > 0) ln += of_gp * learners.Mean(data, features);
     if (of_trees > 0) ln += of_trees * learners.trees.Predict(features);
   }
   return ln;
+}
+
+Eigen::VectorXd ExactModel::Learners::Mean(const TableData& data, const Eigen::MatrixXd& features) const {
+  Eigen::VectorXd mean = gp.Mean(standardise(features));
+  for (const OfLabel& own : labels) {
+    const std::vector<Eigen::Index> rows = RowsOfLabel(data, own.label);
+    if (!rows.empty()) mean(rows) = own.gp.Mean(own.standardise(features(rows, Eigen::all)));
+  }
+  return mean;
 }
 
 Eigen::VectorXd ExactModel::LocalErrorAt(const TableData& data) const {

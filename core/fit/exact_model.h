@@ -36,13 +36,28 @@ class ExactModel {
   double noise_variance() const { return learners_.front().gp.noise_variance(); }
 
  private:
+  struct OfLabel {
+    int label = 0;
+    Standardiser standardise;
+    GaussianProcess gp;
+  };
   struct Learners {
     std::unique_ptr<Prior> prior;
     Standardiser standardise;
     GaussianProcess gp;
+    std::vector<OfLabel> labels;  // that have a process of their own
     BoostedTrees trees;
+
+    // Of the processes.
+    Eigen::VectorXd Mean(const TableData& data, const Eigen::MatrixXd& features) const;
   };
-  static Learners FitLearners(const TableData& data, std::unique_ptr<Prior> prior, std::uint64_t seed);
+  // held_out: what each row's residual would be without the row, of the process
+  // and of the trees.
+  static Learners FitLearners(const TableData& data, std::unique_ptr<Prior> prior, std::uint64_t seed,
+                              Eigen::Ref<Eigen::MatrixXd> held_out);
+  static std::vector<OfLabel> FitLabels(const TableData& data, const Eigen::MatrixXd& features,
+                                        const Eigen::VectorXd& left_over, std::uint64_t seed,
+                                        Eigen::VectorXd& held_out);
 
   std::vector<Learners> learners_;  // the family form's first
   std::vector<double> weights_;     // of process and trees, learners by learners; sum to 1

@@ -10,9 +10,11 @@
 #include "core/device/catalogue.h"
 #include "core/device/machine_of.h"
 #include "core/fit/boosted_trees.h"
+#include "core/fit/conv_algorithms_prior.h"
 #include "core/fit/family_fit.h"
 #include "core/fit/fit.h"
 #include "core/fit/gemm_tiles_prior.h"
+#include "core/fit/local_error.h"
 #include "core/fit/network.h"
 #include "core/fit/residual_fit.h"
 #include "core/fit/synthetic_shapes.h"
@@ -104,6 +106,91 @@ TEST(ExactModelTest, IsBetterThanItsFamilyFormAndKnowsItsError) {
   const double held_out = model.held_out_ln().cwiseAbs().mean();
   EXPECT_GT(held_out, 0.5 * error);
   EXPECT_LT(held_out, 2 * error);
+}
+
+// Convolutions of two algorithms, one of which needs a third of the time and
+// is taken for square images of at least 28 and many channels.
+std::vector<Measurement> Convolutions(std::size_t count, unsigned seed, bool named) {
+  std::mt19937 random(seed);
+  const auto one_of = [&](std::initializer_list<std::int64_t> values) {
+    return *(values.begin() +
+             std::uniform_int_distribution<std::ptrdiff_t>(0, static_cast<std::ptrdiff_t>(values.size()) - 1)(random));
+  };
+  std::vector<Measurement> rows(count);
+  for (Measurement& row : rows) {
+    Conv2d conv;
+    conv.batch = one_of({1, 2, 4, 8, 16, 32});
+    conv.in_channels = one_of({16, 32, 64, 96, 128, 256});
+    conv.out_channels = one_of({16, 32, 64, 96, 128, 256});
+    conv.height = conv.width = one_of({7, 14, 21, 28, 42, 56});
+    conv.kernel_h = conv.kernel_w = 3;
+    conv.pad_h = conv.pad_w = 1;
+    row.device = Spec().slug;
+    row.timing = Timing::kKernel;
+    row.kernel.dtype = DType::kFp32;
+    row.kernel.work = conv;
+    const bool winograd = conv.height >= 28 && conv.in_channels >= 64;
+    if (named) row.kernel.launch.kernel = winograd ? "some_winograd_128x128" : "implicit_convolve_sgemm";
+    const double work = 18.0 * static_cast<double>(conv.batch * conv.height * conv.width * conv.in_channels) *
+                        static_cast<double>(conv.out_channels);
+    row.latency_us = 10 + work / (winograd ? 90e6 : 30e6);
+  }
+  return rows;
+}
+
+TableData ConvolutionData(const std::vector<Measurement>& rows) {
+  const TableKey key = KeyOf(rows[0].kernel, rows[0].timing);
+  std::vector<const Measurement*> pointers;
+  for (const Measurement& row : rows) pointers.push_back(&row);
+  return MakeTableData(key, pointers, [&](const Measurement&) { return MachineOf(Spec(), key); });
+}
+
+TEST(ConvAlgorithmsPriorTest, LearnsWhichAlgorithmAShapeGets) {
+  const std::vector<Measurement> rows = Convolutions(200, 11, true), others = Convolutions(400, 12, false);
+  const TableData data = ConvolutionData(rows), unseen = ConvolutionData(others);
+  const double family = MeanError(PredictFamily(unseen, FitFamily(data)), unseen);
+  const std::unique_ptr<Prior> prior = FitConvAlgorithmsPrior(data, 0);
+  ASSERT_NE(prior, nullptr);
+  EXPECT_LT(MeanError(prior->Ln(unseen), unseen), 0.5 * family);
+}
+
+TEST(ConvAlgorithmsPriorTest, NeedsNamesOfTwoAlgorithms) {
+  std::vector<Measurement> rows = Convolutions(60, 13, false);
+  EXPECT_EQ(FitConvAlgorithmsPrior(ConvolutionData(rows), 0), nullptr);
+  for (Measurement& row : rows) row.kernel.launch.kernel = "implicit_convolve_sgemm";
+  EXPECT_EQ(FitConvAlgorithmsPrior(ConvolutionData(rows), 0), nullptr);
+}
+
+TEST(ExactModelTest, ErrsMoreAroundHardShapes) {
+  std::vector<Measurement> rows = Gemms(300, 14, 0.01);
+  std::mt19937 random(15);
+  std::normal_distribution<double> normal(0, 0.3);
+  const auto hard = [](const Measurement& row) { return std::get<Gemm>(row.kernel.work).m < 128; };
+  for (Measurement& row : rows) {
+    if (hard(row)) row.latency_us *= std::exp(normal(random));
+  }
+  const std::vector<Measurement> others = Gemms(300, 16, 0);
+  const TableData data = DataOf(rows), unseen = DataOf(others);
+  const Eigen::VectorXd local = ExactModel::Fit(data, FitFamily(data), 0).LocalErrorAt(unseen);
+  double of_hard = 0, of_easy = 0, hard_count = 0;
+  for (Eigen::Index r = 0; r < unseen.size(); ++r) {
+    const bool is_hard = hard(others[static_cast<std::size_t>(r)]);
+    (is_hard ? of_hard : of_easy) += local[r];
+    hard_count += is_hard ? 1 : 0;
+  }
+  EXPECT_GT(of_hard / hard_count, 3 * of_easy / (static_cast<double>(unseen.size()) - hard_count));
+}
+
+TEST(LocalErrorsTest, AreMeansOverTheNearest) {
+  constexpr Eigen::Index kRows = 20;
+  Eigen::MatrixXd covariance(1, kRows);
+  Eigen::VectorXd errors(kRows);
+  for (Eigen::Index r = 0; r < kRows; ++r) {
+    covariance(0, r) = 1.0 / static_cast<double>(1 + r);
+    errors[r] = r % 2 == 0 ? static_cast<double>(r) : -static_cast<double>(r);
+  }
+  EXPECT_DOUBLE_EQ(LocalErrors(covariance, errors)[0], 3.5);  // of 0 to 7
+  EXPECT_DOUBLE_EQ(LocalErrors(covariance.leftCols(3), errors.head(3))[0], 1);
 }
 
 TEST(ExactModelTest, ScalingAllTimesScalesThePrediction) {

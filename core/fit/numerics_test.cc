@@ -177,6 +177,17 @@ TEST(NetworkTest, TheSeedDecides) {
   EXPECT_NE(fit(1), fit(2));
 }
 
+TEST(NetworkTest, SpreadFollowsWhatItWasFittedTo) {
+  const Surface train = Wavy(2000, 10, 0.01), test = Wavy(300, 11, 0);
+  const Eigen::MatrixXf x = train.x.cast<float>();
+  Residual network = TrainNetwork(x, train.y.cast<float>(), {.epochs = 30});
+  EXPECT_EQ(EvaluateSpread(network, x).minCoeff(), 1);
+  const auto spread_at = [](const Eigen::MatrixXd& at) -> Eigen::VectorXd { return 3 + at.col(0).array().tanh(); };
+  FitSpread(x, 7 * spread_at(train.x), network);
+  const Eigen::VectorXd expected = spread_at(test.x) / spread_at(train.x).mean();
+  EXPECT_LT((EvaluateSpread(network, test.x.cast<float>()) - expected).cwiseAbs().mean(), 0.1);
+}
+
 // Else the rounding of a constant feature would be blown up when serving.
 TEST(NetworkTest, ConstantInputsHaveNoInfluence) {
   Surface train = Wavy(3000, 9, 0.01);
