@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "client/cli/command.h"
@@ -12,6 +13,7 @@
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
 #include "core/measurements/copy_lines.h"
+#include "core/ops/table_key.h"
 #include "core/sampling/sampling.h"
 
 namespace gpueta::cli {
@@ -116,15 +118,20 @@ absl::StatusOr<Planned> Generate(const PlanArgs& args, Op op, const std::vector<
       const std::vector<Kernel> kernels,
       GenerateShapesOn(on, dtype, args.budget * kGeneratedPerChosen, seed, spec.ok() ? &*spec : nullptr));
   std::vector<Measurement> rows;
+  std::set<std::pair<TableKey, std::uint32_t>> seen;  // lines with few free dims repeat themselves
   for (const Kernel& kernel : kernels) {
+    if (!seen.emplace(KeyOf(kernel, Timing::kKernel), HashOf(kernel)).second) continue;
     rows.push_back({.device = args.device, .source = "generated", .timing = Timing::kKernel, .kernel = kernel});
   }
   GPUETA_ASSIGN_OR_RETURN(ActiveChoice choice, Choose(args, rows, measured, seed));
   std::vector<Measurement> picked;
   for (std::size_t i : choice.rows) picked.push_back(rows[i]);
   std::ostringstream out;
-  GPUETA_RETURN_IF_ERROR(WriteMeasurements(out, picked));
-  return Planned{out.str(), picked.size(), std::move(choice.expected)};
+  // A plan of no rows has a header, too.
+  GPUETA_RETURN_IF_ERROR(WriteMeasurements(out, picked.empty() ? rows : picked));
+  std::string csv = out.str();
+  if (picked.empty()) csv.resize(csv.find('\n') + 1);
+  return Planned{std::move(csv), picked.size(), std::move(choice.expected)};
 }
 
 void PrintJson(const PlanArgs& args, const Planned& planned, std::size_t lines) {
@@ -146,6 +153,7 @@ void PrintText(const PlanArgs& args, const Planned& planned, std::size_t lines) 
   fmt::print("{} rows to measure written to {}", planned.count, args.out);
   if (args.on_lines()) fmt::print(" (on {} lines)", lines);
   fmt::print("\n");
+  if (planned.count == 0 && planned.expected.empty()) fmt::print("every candidate is measured already\n");
   for (const Expectation& table : planned.expected) {
     fmt::print(
         "{}: with {} more than the {} measured the model's own error is expected to fall from {:.1f} to {:.1f} %; "

@@ -19,6 +19,10 @@ from accuracy_tables import LAUNCH, OUTCOME
 NO_FEATURES = {"device", "source", "timing", "dtype", "kv_dtype", *LAUNCH, *OUTCOME}
 
 
+class NothingLeft(Exception):
+    """No row is left to ask for."""
+
+
 class Tool:
     """The program under test."""
 
@@ -179,8 +183,10 @@ def one_table(tool, data, purchases, python, work):
         shop = Shop(tool, data, work["entry"], work["seed"], folder, known)
         name = f"{work['table']}-{work['budget']}-{work['seed']}-{work['rounds']}" + ("-known" if known else "")
         purchases(shop, name, lambda: shop.buy(work["budget"], work["rounds"]))
-        size = shop.fit(work["bad_rows"])
         rest = shop.rest()
+        if not rest:
+            raise NothingLeft(f"{work['table']}: {work['budget']} points are the whole table")
+        size = shop.fit(work["bad_rows"])
         result = {"bought": len(shop.bought), "profile_bytes": size, **shop.summary(rest, shop.ask(rest))}
         if known:
             answers = shop.ask(rest, "--estimator", "kernel-aware")
