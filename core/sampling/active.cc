@@ -17,7 +17,8 @@
 namespace gpueta {
 namespace {
 
-// Candidates whose variance is followed; a random draw of more changes nothing.
+// Candidates whose variance is followed, and from which is chosen; a random draw
+// of more changes nothing. What a budget has beyond them fills space.
 constexpr std::size_t kFollowed = 1500;
 constexpr Eigen::Index kHyperRows = 250;
 constexpr int kIterations = 30;
@@ -110,7 +111,7 @@ TableChoice ChooseOfTable(const TableKey& key, const TableRows& rows, std::span<
   std::vector<std::size_t> followed = rows.candidates;
   std::mt19937_64 random(seed);
   std::shuffle(followed.begin(), followed.end(), random);
-  followed.resize(std::min(followed.size(), std::max(kFollowed, budget)));
+  followed.resize(std::min(followed.size(), kFollowed));
 
   // Measured rows and candidates in one table, so that labels agree.
   std::vector<const Measurement*> all = rows.measured;
@@ -187,10 +188,20 @@ absl::StatusOr<ActiveChoice> ChooseActive(std::span<const Measurement> candidate
   for (const auto& [key, rows] : tables) groups.push_back(rows.candidates);
   const std::vector<std::size_t> shares = SplitBudget(groups, budget);
   std::size_t t = 0;
+  std::size_t beyond = 0;
   for (const auto& [key, rows] : tables) {
-    TableChoice of_table = ChooseOfTable(key, rows, candidates, spec, shares[t++], seed);
+    const std::size_t share = shares[t++];
+    TableChoice of_table = ChooseOfTable(key, rows, candidates, spec, std::min(share, kFollowed), seed);
+    if (!of_table.expected.settled) beyond += share - of_table.rows.size();
     choice.rows.insert(choice.rows.end(), of_table.rows.begin(), of_table.rows.end());
     choice.expected.push_back(std::move(of_table.expected));
+  }
+  if (beyond > 0) {
+    std::vector<Measurement> known_then(measured.begin(), measured.end());
+    for (std::size_t i : choice.rows) known_then.push_back(candidates[i]);
+    GPUETA_ASSIGN_OR_RETURN(const std::vector<std::size_t> filling,
+                            ChooseSpaceFilling(candidates, known_then, beyond, seed));
+    choice.rows.insert(choice.rows.end(), filling.begin(), filling.end());
   }
   std::sort(choice.rows.begin(), choice.rows.end());
   return choice;

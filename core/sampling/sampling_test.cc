@@ -231,6 +231,17 @@ TEST(ChooseActiveTest, ChoosesTheBudgetAmongCandidatesAloneAndExpectsToGain) {
   EXPECT_EQ(ChooseActive(candidates, measured, H100(), 10, 1)->rows, choice->rows);
 }
 
+TEST(ChooseActiveTest, ABudgetBeyondWhatIsFollowedIsSpentAllTheSame) {
+  const auto measured = Half(MeasuredGrid(0.01, 0.3), 0);
+  std::vector<Measurement> candidates;
+  for (std::int64_t m = 1; m <= 60; ++m) {
+    for (std::int64_t n = 1; n <= 60; ++n) candidates.push_back(GemmRow(5 * m, 40 * n, 300));
+  }
+  const auto choice = ChooseActive(candidates, measured, H100(), 1700, 1);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(std::set<std::size_t>(choice->rows.begin(), choice->rows.end()).size(), 1700u);
+}
+
 TEST(ChooseActiveTest, StopsWhereOnlyNoiseIsLeft) {
   const auto rows = MeasuredGrid(0.05, 0);
   const auto choice = ChooseActive(Half(rows, 1), Half(rows, 0), H100(), 100, 1);
