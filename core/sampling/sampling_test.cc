@@ -9,6 +9,7 @@
 
 #include "core/base/errors.h"
 #include "core/device/catalogue.h"
+#include "core/device/machine_of.h"
 
 namespace gpueta {
 namespace {
@@ -150,6 +151,32 @@ TEST(GenerateShapesTest, WithASpecSomeShapesStandOnEitherSideOfTilesAndWaves) {
   }
   EXPECT_GT(below, 50);
   EXPECT_GT(above, 50);
+}
+
+TEST(GenerateShapesTest, WithASpecMoreShapesFillWholeWavesOrTheCache) {
+  const DeviceSpec spec = H100();
+  const Machine<double> machine = MachineOf(spec, {.op = Op::kAttention, .dtype = DType::kBf16});
+  // Decodes whose blocks are the most that fit in whole waves, and those whose
+  // cached keys and values are between a quarter and twice the L2.
+  const auto counts = [&](const DeviceSpec* known) {
+    std::pair<int, int> found;
+    const auto kernels = GenerateShapes(Op::kAttention, DType::kBf16, 4000, 3, known);
+    for (const Kernel& kernel : *kernels) {
+      const auto& a = std::get<Attention>(kernel.work);
+      const double waves = static_cast<double>(a.batch * a.kv_heads) / machine.sms;
+      const double next = static_cast<double>((a.batch + 1) * a.kv_heads) / machine.sms;
+      found.first +=
+          a.phase == Attention::Phase::kDecode && waves > 0.5 && std::floor(next) > std::floor(waves) ? 1 : 0;
+      const double octaves =
+          std::log2(static_cast<double>(4 * a.batch * a.kv_len * a.kv_heads * a.head_dim) / machine.l2);
+      found.second += octaves > -2 && octaves < 1 ? 1 : 0;
+    }
+    return found;
+  };
+  const auto [waves_known, cache_known] = counts(&spec);
+  const auto [waves_unknown, cache_unknown] = counts(nullptr);
+  EXPECT_GT(waves_known, waves_unknown * 5 / 4);
+  EXPECT_GT(cache_known, cache_unknown * 11 / 10);
 }
 
 TEST(GenerateShapesOnTest, EveryShapeLiesOnALineAndEveryLineHasAsMany) {
