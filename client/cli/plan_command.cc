@@ -161,7 +161,7 @@ void PrintText(const PlanArgs& args, const Planned& planned, std::size_t lines) 
         Describe(table.key), table.chosen, table.measured, 100 * table.before_ln, 100 * table.after_ln,
         100 * table.noise_ln);
     if (table.settled) {
-      fmt::print("  stopped below the budget: further rows would gain less than the noise of a measurement\n");
+      fmt::print("  stopped below the budget: what the model does not know is small against the noise\n");
     }
   }
 }

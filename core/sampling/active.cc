@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -26,14 +27,14 @@ constexpr int kIterations = 30;
 constexpr Eigen::Index kNeighbours = 8;
 // Measured rows that teach: an exact process of more takes too long.
 constexpr std::size_t kMaxMeasured = 2500;
-// Stopping. A table is settled when all that is left to learn is small against
-// the noise (knowing it would lower the error by a tenth at most), and the
-// remaining budget would hardly touch it (at its rate, twice the rows would lower
-// the error by less than 4 %). Tables of real devices stayed above 0.53 and 5 %
-// up to 600 rows; with fewer than 200 rows the noise is known too badly.
-constexpr double kSmallAgainstNoise = 0.45;
-constexpr double kLeastGain = 0.04;
-constexpr std::size_t kMinSettled = 200;
+// Repeated measurements of a GPU kernel differ by 0.3 to 1 %. Scatter beyond it
+// is not taken for noise unless repeats show it: kernels that libraries choose by
+// rules of their own look like noise, too, and go away with more rows.
+constexpr double kUsualNoise = 0.01;
+constexpr double kMinRepeats = 10;  // degrees of freedom that tell the noise
+// A table is settled when what the model does not know is below this share of
+// the noise: knowing all of it would lower the error by a tenth (√(1 + 0.5²)).
+constexpr double kSettled = 0.5;
 // Below this many measured rows a process has nothing to say.
 constexpr std::size_t kMinMeasured = 24;
 
@@ -82,18 +83,21 @@ Greed Greedy(Eigen::MatrixXd posterior, const Eigen::VectorXd& weights, double n
   return greed;
 }
 
-// How many of the taken candidates are worth a measurement.
-std::size_t WorthMeasuring(const Greed& greed, double noise, std::size_t measured) {
-  const std::size_t all = greed.taken.size();
-  if (measured < kMinSettled) return all;
-  for (std::size_t taken = 0; taken < all; ++taken) {
-    const double left = greed.variance[taken];
-    // d ln(error) / d ln(rows), with error² = variance + noise.
-    const double gain = (left - greed.variance[all]) / (2 * (left + noise)) * static_cast<double>(measured + taken) /
-                        static_cast<double>(all - taken);
-    if (left < kSmallAgainstNoise * kSmallAgainstNoise * noise && gain < kLeastGain) return taken;
+// Variance of ln(latency) between measurements of one kernel; nullopt where too
+// few are repeated.
+std::optional<double> RepeatVariance(const TableData& known) {
+  std::map<std::uint32_t, std::vector<double>> by_kernel;
+  for (Eigen::Index r = 0; r < known.size(); ++r) {
+    by_kernel[HashOf(known.rows[static_cast<std::size_t>(r)]->kernel)].push_back(known.ln_us[r]);
   }
-  return all;
+  double squares = 0, freedom = 0;
+  for (const auto& [hash, values] : by_kernel) {
+    const Eigen::Map<const Eigen::ArrayXd> v(values.data(), static_cast<Eigen::Index>(values.size()));
+    squares += (v - v.mean()).square().sum();
+    freedom += static_cast<double>(values.size() - 1);
+  }
+  if (freedom < kMinRepeats) return std::nullopt;
+  return squares / freedom;
 }
 
 struct TableRows {
@@ -105,6 +109,26 @@ struct TableChoice {
   std::vector<std::size_t> rows;
   Expectation expected;
 };
+
+// The taken candidates up to where the table is settled. `scatter`: variance
+// that the process takes for noise; `noise`: what really is.
+TableChoice WorthMeasuring(const Greed& greed, const std::vector<std::size_t>& followed, double scatter, double noise) {
+  const auto own_error = [&](double variance) {
+    return std::sqrt(std::max(variance, 0.0) + std::max(scatter - noise, 0.0));
+  };
+  TableChoice choice;
+  const std::size_t all = greed.taken.size();
+  std::size_t count = 0;
+  while (count < all && own_error(greed.variance[count]) > kSettled * std::sqrt(noise)) {
+    choice.rows.push_back(followed[static_cast<std::size_t>(greed.taken[count++])]);
+  }
+  choice.expected.chosen = count;
+  choice.expected.noise_ln = std::sqrt(noise);
+  choice.expected.before_ln = own_error(greed.variance.front());
+  choice.expected.after_ln = own_error(greed.variance[count]);
+  choice.expected.settled = count < all;
+  return choice;
+}
 
 TableChoice ChooseOfTable(const TableKey& key, const TableRows& rows, std::span<const Measurement> candidates,
                           const DeviceSpec& spec, std::size_t budget, std::uint64_t seed) {
@@ -145,16 +169,10 @@ TableChoice ChooseOfTable(const TableKey& key, const TableRows& rows, std::span<
   posterior.noalias() -= solved.transpose() * solved;
   const double noise = gp.noise_variance();
   const Greed greed = Greedy(std::move(posterior), LocalErrors(gp, to_known), noise, budget);
-  const std::size_t count = WorthMeasuring(greed, noise, rows.measured.size());
-  TableChoice choice;
-  for (std::size_t i = 0; i < count; ++i) choice.rows.push_back(followed[static_cast<std::size_t>(greed.taken[i])]);
-  choice.expected = {.key = key,
-                     .measured = rows.measured.size(),
-                     .chosen = count,
-                     .noise_ln = std::sqrt(noise),
-                     .before_ln = std::sqrt(std::max(greed.variance.front(), 0.0)),
-                     .after_ln = std::sqrt(std::max(greed.variance[count], 0.0)),
-                     .settled = count < greed.taken.size()};
+  const double usual = std::min(noise, kUsualNoise * kUsualNoise);
+  TableChoice choice = WorthMeasuring(greed, followed, noise, RepeatVariance(known).value_or(usual));
+  choice.expected.key = key;
+  choice.expected.measured = rows.measured.size();
   return choice;
 }
 

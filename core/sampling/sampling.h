@@ -29,10 +29,10 @@ struct Expectation {
   TableKey key;
   std::size_t measured = 0;  // rows
   std::size_t chosen = 0;    // rows
-  double noise_ln = 0;       // what no further row can take away
-  double before_ln = 0;      // the model's own error, noise excluded
+  double noise_ln = 0;       // between measurements of one kernel; without repeats what is usual at most
+  double before_ln = 0;      // the model's own error: all that noise does not explain
   double after_ln = 0;       // the same with the chosen rows measured
-  bool settled = false;      // fewer rows were chosen: more would gain less than the noise
+  bool settled = false;      // fewer rows were chosen: before_ln is small against the noise
 };
 
 struct ActiveChoice {

@@ -217,9 +217,9 @@ TEST(GenerateShapesOnTest, SaysWhichLineHasNoValidShape) {
 
 // Rows of a grid with latencies that the family form explains but for `noise`,
 // and a ripple that only measuring tells.
-std::vector<Measurement> MeasuredGrid(double noise, double ripple) {
+std::vector<Measurement> MeasuredGrid(double noise, double ripple, std::uint64_t seed = 1) {
   std::vector<Measurement> rows;
-  std::mt19937_64 random(1);
+  std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, noise);
   for (std::int64_t m = 1; m <= 4096; m *= 2) {
     for (std::int64_t n = 64; n <= 4096; n *= 2) {
@@ -269,12 +269,25 @@ TEST(ChooseActiveTest, ABudgetBeyondWhatIsFollowedIsSpentAllTheSame) {
   EXPECT_EQ(std::set<std::size_t>(choice->rows.begin(), choice->rows.end()).size(), 1700u);
 }
 
-TEST(ChooseActiveTest, StopsWhereOnlyNoiseIsLeft) {
-  const auto rows = MeasuredGrid(0.05, 0);
+TEST(ChooseActiveTest, StopsWhereRepeatsShowThatOnlyNoiseIsLeft) {
+  const auto rows = MeasuredGrid(0.05, 0, 1);
+  auto measured = Half(rows, 0);
+  for (const Measurement& row : Half(MeasuredGrid(0.05, 0, 2), 0)) measured.push_back(row);
+  const auto choice = ChooseActive(Half(rows, 1), measured, H100(), 100, 1);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_LT(choice->rows.size(), 100u);
+  const Expectation& expected = choice->expected.front();
+  EXPECT_TRUE(expected.settled);
+  EXPECT_NEAR(expected.noise_ln, 0.05, 0.01);
+}
+
+TEST(ChooseActiveTest, ScatterThatNoRepeatShowsIsNotTakenForNoise) {
+  const auto rows = MeasuredGrid(0.05, 0, 1);
   const auto choice = ChooseActive(Half(rows, 1), Half(rows, 0), H100(), 100, 1);
   ASSERT_TRUE(choice.ok()) << choice.status();
-  EXPECT_LT(choice->rows.size(), 50u);
-  EXPECT_TRUE(choice->expected.front().settled);
+  EXPECT_EQ(choice->rows.size(), 100u);
+  EXPECT_FALSE(choice->expected.front().settled);
+  EXPECT_GT(choice->expected.front().before_ln, 0.03);
 }
 
 TEST(ChooseActiveTest, ChoosesNothingWhereEverythingIsMeasured) {
