@@ -4,6 +4,7 @@
 #include <random>
 
 #include "core/base/errors.h"
+#include "core/device/machine_of.h"
 #include "core/sampling/sampling.h"
 
 namespace gpueta {
@@ -24,6 +25,7 @@ class Draw {
     return values[std::uniform_int_distribution<std::size_t>(0, n - 1)(random_)];
   }
   std::size_t Below(std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random_); }
+  double Uniform(double low, double high) { return std::uniform_real_distribution<double>(low, high)(random_); }
   bool Chance(double p) { return std::bernoulli_distribution(p)(random_); }
 
  private:
@@ -135,32 +137,164 @@ Vector DrawBookkeeping(Draw& draw) {
   return vector;
 }
 
+absl::StatusOr<Kernel> DrawKernel(Op op, DType dtype, Draw& draw) {
+  Kernel kernel;
+  kernel.dtype = dtype;
+  switch (op) {
+    case Op::kGemm: kernel.work = DrawGemm(draw); break;
+    case Op::kConv2d: kernel.work = DrawConv(draw); break;
+    case Op::kAttention: {
+      Attention attention = DrawAttention(draw);
+      attention.kv_dtype = dtype;
+      kernel.work = attention;
+      break;
+    }
+    case Op::kMoe: kernel.work = DrawMoe(draw); break;
+    case Op::kVector:
+      kernel.work = dtype == DType::kFp64 || dtype == DType::kInt8 ? DrawBookkeeping(draw) : DrawVector(draw);
+      break;
+    case Op::kCollective:
+    case Op::kCustom: return InvalidArgument("no shapes can be generated for {}; give candidates in a file", Name(op));
+  }
+  return kernel;
+}
+
+// Of the shapes for a known device, those moved to where its latency steps.
+constexpr double kAtEdges = 0.3;
+// Working sets around the L2 in octaves: below a quarter of it all is kept.
+constexpr double kL2From = -2, kL2To = 1;
+// Sides of the tiles that libraries use most.
+constexpr std::array<std::int64_t, 3> kTiles = {64, 128, 256};
+constexpr std::int64_t kWaveTile = 128;
+
+// A multiple of `unit` next to `value`, or one past it.
+std::int64_t BesideMultiple(Draw& draw, std::int64_t value, std::int64_t unit) {
+  return std::max<std::int64_t>((value + unit / 2) / unit, 1) * unit + (draw.Chance(0.5) ? 1 : 0);
+}
+
+// The most units whose blocks (`each` a unit) still fit in the whole waves next
+// to `units`, or one unit more.
+std::int64_t BesideWave(Draw& draw, std::int64_t units, std::int64_t each, double sms) {
+  const double waves = std::max(1.0, std::round(static_cast<double>(units * each) / sms));
+  const auto most = static_cast<std::int64_t>(waves * sms) / each;
+  return std::max<std::int64_t>(most, 1) + (draw.Chance(0.5) ? 1 : 0);
+}
+
+double NearL2(Draw& draw, const Machine<double>& machine) {
+  return machine.l2 * std::exp2(draw.Uniform(kL2From, kL2To));
+}
+
+void MoveToEdge(Draw& draw, const Machine<double>& machine, Gemm& gemm) {
+  // Of products of activations other dims follow m.
+  switch (gemm.layer == Gemm::Layer::kBmm ? 0 : draw.Below(3)) {
+    case 0: gemm.m = BesideMultiple(draw, gemm.m, draw.OneOf(kTiles)); break;
+    case 1: {
+      const std::int64_t each = gemm.batch * ((gemm.n + kWaveTile - 1) / kWaveTile);
+      const std::int64_t tiles = BesideWave(draw, (gemm.m + kWaveTile - 1) / kWaveTile, each, machine.sms);
+      gemm.m = tiles * kWaveTile;
+      break;
+    }
+    default: {
+      const auto n = static_cast<double>(gemm.n), k = static_cast<double>(gemm.k);
+      const double left = NearL2(draw, machine) / static_cast<double>(gemm.batch) - n * k * machine.w_bytes;
+      const double m = left / (k * machine.a_bytes + n * machine.out_bytes);
+      if (m >= 1) gemm.m = static_cast<std::int64_t>(m);
+    }
+  }
+}
+
+void MoveToEdge(Draw& draw, const Machine<double>& machine, Attention& attention) {
+  const bool decode = attention.phase == Attention::Phase::kDecode;
+  switch (draw.Below(3)) {
+    case 0: attention.kv_len = BesideMultiple(draw, attention.kv_len, kWaveTile); break;
+    case 1: {
+      const std::int64_t each =
+          decode ? attention.kv_heads : attention.heads * ((attention.query_len + kWaveTile - 1) / kWaveTile);
+      attention.batch = BesideWave(draw, attention.batch, each, machine.sms);
+      break;
+    }
+    default: {
+      const double of_token =
+          2.0 * machine.kv_bytes * static_cast<double>(attention.batch * attention.kv_heads * attention.head_dim);
+      attention.kv_len = std::max<std::int64_t>(1, static_cast<std::int64_t>(NearL2(draw, machine) / of_token));
+    }
+  }
+  if (!decode) attention.query_len = attention.kv_len;
+}
+
+void MoveToEdge(Draw& draw, const DeviceSpec& spec, Kernel& kernel) {
+  const Machine<double> machine = MachineOf(spec, KeyOf(kernel, Timing::kKernel));
+  if (auto* gemm = std::get_if<Gemm>(&kernel.work)) MoveToEdge(draw, machine, *gemm);
+  if (auto* attention = std::get_if<Attention>(&kernel.work)) MoveToEdge(draw, machine, *attention);
+}
+
+// Whether a drawn product is of the line's kind: of activations (bmm) or with
+// weights, which is meant where dims are fixed and nothing is said.
+bool IsOfKind(const Line& line, const Kernel& kernel) {
+  const auto* gemm = std::get_if<Gemm>(&kernel.work);
+  const bool fixes = std::ranges::any_of(line.dims, [](const auto& dim) { return dim.has_value(); });
+  if (gemm == nullptr || (!fixes && !line.layer.has_value())) return true;
+  const bool bmm = line.layer.value_or(Gemm::Layer::kLinear) == Gemm::Layer::kBmm;
+  return bmm == (gemm->layer == Gemm::Layer::kBmm);
+}
+
+// Gives the kernel what the line fixes.
+void PutOn(const Line& line, Kernel& kernel) {
+  if (auto* vector = std::get_if<Vector>(&kernel.work)) {
+    if (!line.label.empty()) vector->op = line.label;
+    // As many elements as were drawn, whatever the width.
+    const auto cols = line.dims[static_cast<std::size_t>(*FindDim(Op::kVector, "cols"))];
+    if (cols.has_value()) vector->rows = std::max<std::int64_t>(1, vector->rows * vector->cols / *cols);
+  }
+  if (auto* gemm = std::get_if<Gemm>(&kernel.work)) gemm->layer = line.layer.value_or(gemm->layer);
+  if (auto* attention = std::get_if<Attention>(&kernel.work);
+      attention != nullptr && line.phase.has_value() && attention->phase != *line.phase) {
+    const bool decode = *line.phase == Attention::Phase::kDecode;
+    attention->phase = *line.phase;
+    attention->query_len = decode ? 1 : attention->kv_len;
+    attention->causal = decode ? 0 : 1;
+  }
+  const int dims = DimNamesOf(line.op).size;
+  for (int d = 0; d < dims; ++d) {
+    const auto at = static_cast<std::size_t>(d);
+    if (line.dims[at].has_value()) SetDim(kernel, d, *line.dims[at]);
+    if (line.same_as[at].has_value()) SetDim(kernel, d, GetDim(kernel, *line.same_as[at]));
+  }
+}
+
+// Lines may contradict the rest of what is drawn; this many attempts a kernel
+// show that nothing fits.
+constexpr std::size_t kAttempts = 1000;
+
 }  // namespace
 
-absl::StatusOr<std::vector<Kernel>> GenerateShapes(Op op, DType dtype, std::size_t count, std::uint64_t seed) {
+absl::StatusOr<std::vector<Kernel>> GenerateShapes(Op op, DType dtype, std::size_t count, std::uint64_t seed,
+                                                   const DeviceSpec* spec) {
+  const Line everything{.op = op};
+  return GenerateShapesOn(std::span(&everything, 1), dtype, count, seed, spec);
+}
+
+absl::StatusOr<std::vector<Kernel>> GenerateShapesOn(std::span<const Line> lines, DType dtype, std::size_t count,
+                                                     std::uint64_t seed, const DeviceSpec* spec) {
   Draw draw(seed);
   std::vector<Kernel> kernels;
+  std::size_t failed = 0;
   while (kernels.size() < count) {
-    Kernel kernel;
-    kernel.dtype = dtype;
-    switch (op) {
-      case Op::kGemm: kernel.work = DrawGemm(draw); break;
-      case Op::kConv2d: kernel.work = DrawConv(draw); break;
-      case Op::kAttention: {
-        Attention attention = DrawAttention(draw);
-        attention.kv_dtype = dtype;
-        kernel.work = attention;
-        break;
-      }
-      case Op::kMoe: kernel.work = DrawMoe(draw); break;
-      case Op::kVector:
-        kernel.work = dtype == DType::kFp64 || dtype == DType::kInt8 ? DrawBookkeeping(draw) : DrawVector(draw);
-        break;
-      case Op::kCollective:
-      case Op::kCustom:
-        return InvalidArgument("no shapes can be generated for {}; give candidates in a file", Name(op));
+    const std::size_t at = kernels.size() % lines.size();
+    const Line& line = lines[at];
+    GPUETA_ASSIGN_OR_RETURN(Kernel kernel, DrawKernel(line.op, line.dtype.value_or(dtype), draw));
+    if (!IsOfKind(line, kernel)) continue;
+    PutOn(line, kernel);
+    if (spec != nullptr && draw.Chance(kAtEdges)) {
+      MoveToEdge(draw, *spec, kernel);
+      PutOn(line, kernel);
     }
-    if (Validate(kernel).ok()) kernels.push_back(std::move(kernel));
+    if (Validate(kernel).ok()) {
+      kernels.push_back(std::move(kernel));
+      failed = 0;
+    } else if (++failed > kAttempts) {
+      return InvalidArgument("line {} of {}: no shape on it is valid, e.g. {}", at + 1, lines.size(), Describe(kernel));
+    }
   }
   return kernels;
 }

@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -112,6 +113,53 @@ TEST_F(CliTest, MeasuresPlansFitsAndJudgesFromFilesAlone) {
   const Outcome judged = Run({"--json", "eval", "--profile", profile, "--measurements", measured});
   EXPECT_EQ(judged.status, 0) << judged.standard_error;
   EXPECT_FALSE(json::parse(judged.standard_output, nullptr, false).is_discarded());
+}
+
+TEST_F(CliTest, PlansOnTheLinesOfModelsAndOfFiles) {
+  const std::string planned = Path("plan.csv");
+  const std::vector<std::string> plan = {"plan", "--op", "gemm", "--device", "t4", "--budget", "12", "--out", planned};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), plan.begin(), plan.end());
+    return more;
+  };
+  // BERT base: products of hidden and intermediate sizes, and of 64-wide heads.
+  EXPECT_EQ(RunJson(with({"--workload", kBert}))["chosen"], 12);
+  std::istringstream rows(ReadFile(planned));
+  std::string row;
+  std::getline(rows, row);
+  while (std::getline(rows, row)) EXPECT_THAT(row, AnyOf(HasSubstr(",768,"), HasSubstr(",64,"))) << row;
+
+  std::string table = "device,dtype,m,n,k\n";
+  for (int m = 1; m <= 64; ++m) table += fmt::format("t4,fp16,{},{},512\n", m, m % 2 == 0 ? 1024 : 2048);
+  const std::string candidates = Write("candidates.csv", table);
+  const std::string lines = Write("lines.csv", "n,k\n1024,512\n");
+  const json answer = RunJson(with({"--lines", lines, "--candidates", candidates}));
+  EXPECT_EQ(answer["chosen"], 12);
+  EXPECT_EQ(answer["lines"], 1);
+  EXPECT_THAT(ReadFile(planned), Not(HasSubstr(",2048,")));
+  ExpectOneLine(Run(with({"--lines", Write("none.csv", "n,k\n7,7\n"), "--candidates", candidates})),
+                AllOf(HasSubstr("candidates.csv"), HasSubstr("1 lines")));
+  ExpectOneLine(Run(with({"--lines", Write("bad.csv", "n,kk\n7,7\n")})), HasSubstr("bad.csv"));
+  EXPECT_NE(
+      Run({"plan", "--op", "moe", "--device", "t4", "--budget", "1", "--workload", kBert, "--out", planned}).status, 0);
+}
+
+TEST_F(CliTest, APlanSaysWhatItExpectsOfMoreRows) {
+  std::string rows = kVectorHeader, candidates = rows;
+  for (int n = 1; n <= 64; ++n) {
+    const std::string shape = fmt::format("t4,test,kernel,fp32,add,{},1024,2,,,,,,,", 64 * n);
+    // Every third kernel is slower: a step that no form knows.
+    rows += n % 2 == 0 ? shape + fmt::format("{}\n", (n % 3 == 0 ? 1.3 : 1.0) * (3 + 0.8 * n)) : "";
+    candidates += shape + "1\n";
+  }
+  const json answer = RunJson({"plan", "--op", "vector", "--device", "t4", "--budget", "4", "--candidates",
+                               Write("c.csv", candidates), "--measured", Write("m.csv", rows), "--out", Path("p.csv")});
+  ASSERT_EQ(answer["tables"].size(), 1U);
+  const json& table = answer["tables"][0];
+  EXPECT_EQ(table["measured"], 32);
+  EXPECT_EQ(table["chosen"], 4);
+  EXPECT_EQ(table["settled"], false);
+  EXPECT_LE(table["model_error_after"], table["model_error_before"]);
 }
 
 TEST_F(CliTest, WeightsTakeTheMemoryOfTheirType) {
