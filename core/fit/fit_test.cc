@@ -228,7 +228,7 @@ TEST(IntervalOfTest, ComparesRowsByTheirSpread) {
 
 TEST(FitProfileTest, IntervalsAreWiderWhereErrorsAreLarger) {
   std::mt19937 random(31);
-  std::normal_distribution<double> normal(0, 0.25);
+  std::normal_distribution<double> normal(0, 0.1);
   const auto hard = [](const Measurement& row) { return std::get<Gemm>(row.kernel.work).m > 500; };
   const auto spoil = [&](std::vector<Measurement> rows) {
     for (Measurement& row : rows) {
