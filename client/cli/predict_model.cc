@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "client/cli/ask.h"
@@ -83,7 +84,8 @@ void PrintParts(const DeviceAnswer& answer, bool all) {
   for (std::size_t i = 0; i < shown; ++i) {
     const GraphPart& part = *parts[i];
     const double share = weight(&part) / sum;
-    table.Add({terminal::FormatPercent(share), std::string(static_cast<std::size_t>(share * kShareBarWidth + 0.5), '#'),
+    table.Add({terminal::FormatPercent(share),
+               std::string(static_cast<std::size_t>(std::lround(share * kShareBarWidth)), '#'),
                std::to_string(part.count), terminal::FormatUs(part.estimate.latency_us.p50),
                terminal::FormatUs(part.estimate.latency_us.p90), std::string(Name(part.estimate.bound)),
                std::string(Name(part.estimate.provenance)), std::string(part.estimate.estimator),

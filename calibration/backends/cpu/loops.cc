@@ -71,7 +71,7 @@ struct Not {
   float operator()(float x, float, float) const { return x == 0 ? 1 : 0; }
 };
 struct And {
-  float operator()(float x, float second, float) const { return (x != 0) & (second != 0) ? 1 : 0; }
+  float operator()(float x, float second, float) const { return ((x != 0) & (second != 0)) ? 1 : 0; }
 };
 struct IsPositive {
   float operator()(float x, float, float) const { return x > 0 ? 1 : 0; }
