@@ -193,12 +193,11 @@ TEST(NetworkTest, ServingAgreesWithTraining) {
   Block block;
   block.rows = kBlockRows;
   for (int r = 0; r < kBlockRows; ++r) {
-    block.log2_us[r] = 3;
     for (int f = 0; f < 2; ++f) block.features[f][r] = static_cast<float>(train.x(r, f));
   }
-  compiled.AddTo(block);
+  compiled.Evaluate(block);
   const Eigen::VectorXf expected = EvaluateNetwork(network, train.x.topRows(kBlockRows).cast<float>());
-  for (int r = 0; r < kBlockRows; ++r) EXPECT_NEAR((block.log2_us[r] - 3) / math::kLog2E, expected[r], 2e-6);
+  for (int r = 0; r < kBlockRows; ++r) EXPECT_NEAR(block.residual_log2[r] / math::kLog2E, expected[r], 2e-6);
 }
 
 }  // namespace

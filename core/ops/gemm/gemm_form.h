@@ -65,14 +65,17 @@ struct GemmForm {
   static GPUETA_INLINE T LatencyUs(const Machine<T>& mc, const T* p, const T* d) {
     using namespace math;
     const T batch = d[0], m = d[1], n = d[2], k = d[3];
+    // Reciprocals of what is the same in all rows: a division costs as much as
+    // ten multiplications.
+    const T per_byte = T(1) / mc.bandwidth;
     const Work<T> work = WorkOf(mc, batch, m, n);
-    const T compute = T(2) * k * p[1] * ((T(1) - p[7]) * work.cheapest + p[7] * work.balanced) / mc.peak;
+    const T compute = T(2) * k * p[1] * ((T(1) - p[7]) * work.cheapest + p[7] * work.balanced) * (T(1) / mc.peak);
     const T read = batch * k * (m * mc.a_bytes + n * mc.w_bytes);
     const T write = batch * m * n * mc.out_bytes;
     const T memory =
-        (p[2] * read + p[3] * write) / mc.bandwidth * CacheFactor((read + write) / mc.l2, p[4], p[9], p[10]);
-    const T latency = p[5] * T(1e-3) * k / (T(1) + k / p[6]);
-    const T quantise = p[11] * T(3) * mc.a_bytes * batch * m * k / mc.bandwidth;
+        (p[2] * read + p[3] * write) * per_byte * CacheFactor((read + write) * (T(1) / mc.l2), p[4], p[9], p[10]);
+    const T latency = p[5] * T(1e-3) * k / (T(1) + k * (T(1) / p[6]));
+    const T quantise = p[11] * T(3) * mc.a_bytes * batch * m * k * per_byte;
     return p[0] + SmoothMax(p[8], compute, memory, latency) + quantise;
   }
 
