@@ -1,29 +1,21 @@
 // The learnt residual of one variant, made ready for evaluation.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/predict/block.h"
+#include "core/predict/network_layers.h"
 #include "core/profile/profile.h"
 
 namespace gpueta {
 
 // Inputs that are constant for the variant, or were in training, are folded
-// into the first layer's biases; log2(e) is folded into the last layer.
+// into the first layer's biases. Hidden layers are evaluated in integers, each
+// output scaled to what its sum can reach: that changes the residual by some
+// 1e-4 (network_test.cc).
 class CompiledResidual {
  public:
-  struct alignas(64) Chunk {
-    float values[kLanes];
-  };
-  struct Layer {
-    int inputs = 0;
-    int outputs = 0;             // padded to kLanes
-    std::vector<Chunk> weights;  // [input][output]; of the last layer [input]
-    std::vector<Chunk> biases;   // [output]
-    const float* w() const { return weights.front().values; }
-    const float* b() const { return biases.front().values; }
-  };
-
   CompiledResidual() = default;
   // `features`: inputs that vary; `variant`: which of the constant inputs is 1.
   CompiledResidual(const Residual& residual, int features, int variant);
@@ -33,12 +25,41 @@ class CompiledResidual {
   void Evaluate(Block& block) const;
 
  private:
-  void EvaluateGroup(Block& block, int start, int rows) const;
+  template <class T>
+  struct alignas(64) Chunk {
+    T values[kLanes];
+  };
+  template <class T>
+  using Chunks = std::vector<Chunk<T>>;
+  struct Layer {
+    IntegerLayer layer;  // points into the others
+    Chunks<std::int32_t> weights;
+    Chunks<std::int32_t> biases;
+  };
+  // Weights of one layer in floating point, inputs and outputs counted as the
+  // integer layer has them.
+  struct Dense {
+    int inputs = 0;
+    int outputs = 0;
+    std::vector<double> weights;  // [output][input]
+    std::vector<double> biases;
+  };
+  template <class T>
+  static Chunks<T> Zeros(int count);
+  void PickInputs(const Residual& residual, int features);
+  Dense FirstLayer(const Residual& residual, int features, int variant) const;
+  static Layer Quantise(const Dense& dense, int pairs, bool paired, std::vector<double>& units);
+  void EvaluateGroupOf(Block& block, int start, int rows) const;
 
+  // Input i and input i + pairs make a pair; the last may be missing (scale 0).
+  int pairs_ = 0;
   std::vector<int> picks_;  // positions of the inputs among the features
   std::vector<float> scale_;
   std::vector<float> shift_;
   std::vector<Layer> layers_;
+  Chunks<float> last_weights_;  // log2(e) folded in
+  int last_inputs_ = 0;         // a multiple of kLanes
+  float last_bias_ = 0;
 };
 
 }  // namespace gpueta
