@@ -185,7 +185,7 @@ TEST(NetworkTest, ConstantInputsHaveNoInfluence) {
   EXPECT_EQ(network.feature_scale[1], 0);
 }
 
-// Training and serving evaluate the same network.
+// Training and serving evaluate the same network, serving in integers.
 TEST(NetworkTest, ServingAgreesWithTraining) {
   const Surface train = Wavy(500, 8, 0.01);
   const Residual network = TrainNetwork(train.x.cast<float>(), train.y.cast<float>(), {.hidden = {10, 7}, .epochs = 5});
@@ -197,7 +197,7 @@ TEST(NetworkTest, ServingAgreesWithTraining) {
   }
   compiled.Evaluate(block);
   const Eigen::VectorXf expected = EvaluateNetwork(network, train.x.topRows(kBlockRows).cast<float>());
-  for (int r = 0; r < kBlockRows; ++r) EXPECT_NEAR(block.residual_log2[r] / math::kLog2E, expected[r], 2e-6);
+  for (int r = 0; r < kBlockRows; ++r) EXPECT_NEAR(block.residual_log2[r] / math::kLog2E, expected[r], 5e-4);
 }
 
 }  // namespace

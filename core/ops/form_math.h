@@ -83,8 +83,12 @@ GPUETA_INLINE double Floor(double x) { return std::floor(x); }
 // ceil(x/divisor) for integers x ≥ 1; (x − ½) keeps it right where a float
 // quotient would round up to the next integer.
 template <class T>
+GPUETA_INLINE T CeilDivBy(T x, T reciprocal) {
+  return Floor((x - T(0.5)) * reciprocal) + T(1);
+}
+template <class T>
 GPUETA_INLINE T CeilDiv(T x, T divisor) {
-  return Floor((x - T(0.5)) * (T(1) / divisor)) + T(1);
+  return CeilDivBy(x, T(1) / divisor);
 }
 template <class T>
 GPUETA_INLINE T RoundUp(T x, T multiple) {

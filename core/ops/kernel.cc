@@ -114,6 +114,13 @@ constexpr bool kDimsAreTied =
 // products of dims and of small numbers (64 bits an element, a few operations).
 constexpr double kSurelySmall = 1e15;
 
+template <class W>
+bool IsSurelySmall(const W& work) {
+  double product = 1;
+  for (const auto& dim : DimsOf<W>()) product *= static_cast<double>(std::max<std::int64_t>(work.*dim.member, 1));
+  return product < kSurelySmall;
+}
+
 // The conditions between dims, and counts unless they are known to be small.
 template <class W>
 absl::Status CheckRows(const W& prototype, DType dtype, const DimColumns& columns, std::size_t rows, bool small) {
@@ -132,7 +139,7 @@ absl::Status CheckRows(const W& prototype, DType dtype, const DimColumns& column
       if (columns[d].size() > 1) work.*DimsOf<W>()[d].member = columns[d][row];
     }
     absl::Status status = CheckConsistency(work);
-    if (status.ok() && !small && CountsOf(work, dtype).overflowed())
+    if (status.ok() && !small && !IsSurelySmall(work) && CountsOf(work, dtype).overflowed())
       status = TooLarge(static_cast<Op>(Work(work).index()));
     if (!status.ok()) return InField(fmt::format("rows[{}]", row), status);
   }

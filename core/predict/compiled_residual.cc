@@ -53,8 +53,8 @@ GPUETA_INLINE void StandardiseRows(const Inputs& in, const float (*features)[kBl
     const float* first = &features[in.picks[p]][start];
     const float* second = &features[in.picks[q]][start];
     for (int r = 0; r < kGroupRows; ++r) {
-      out[p][r] = PairOf(Steps(first[r % kRows], in.scale[p], in.shift[p]),
-                         Steps(second[r % kRows], in.scale[q], in.shift[q]));
+      out[p][r] =
+          PairOf(Steps(first[r % kRows], in.scale[p], in.shift[p]), Steps(second[r % kRows], in.scale[q], in.shift[q]));
     }
   }
 }
@@ -178,7 +178,8 @@ CompiledResidual::Layer CompiledResidual::Quantise(const Dense& dense, int pairs
       At(out.weights, p * outputs + o) =
           PairOf(static_cast<std::uint32_t>(steps(p)), static_cast<std::uint32_t>(steps(p + pairs)));
     }
-    At(out.biases, o) = static_cast<std::int32_t>(std::lround(bias * scale) + (paired ? std::lround(kSumSteps / 2) : 0));
+    At(out.biases, o) =
+        static_cast<std::int32_t>(std::lround(bias * scale) + (paired ? std::lround(kSumSteps / 2) : 0));
     output_units[static_cast<std::size_t>(o)] = (paired ? kSumSteps : 1.0) / scale;
   }
   out.layer.weights = out.weights.front().values;

@@ -13,9 +13,9 @@ inline constexpr int kGroupRows = 32;
 // Sums never leave 32 bits: weights are scaled so (CompiledResidual). An input
 // or output is 16 bits; two of them, half a layer apart, make a pair: one int32.
 struct IntegerLayer {
-  int pairs = 0;         // of inputs
-  int outputs = 0;       // a multiple of 16; of 32 where paired
-  bool paired = false;   // outputs are pairs, the next layer's inputs; otherwise floats
+  int pairs = 0;                          // of inputs
+  int outputs = 0;                        // a multiple of 16; of 32 where paired
+  bool paired = false;                    // outputs are pairs, the next layer's inputs; otherwise floats
   const std::int32_t* weights = nullptr;  // [pair][output], each a pair
   const std::int32_t* biases = nullptr;   // [output]
 };
