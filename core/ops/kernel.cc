@@ -27,7 +27,7 @@ constexpr const auto& DimsOf() {
 }
 
 template <class W>
-DimNames NamesOf() {
+constexpr DimNames NamesOf() {
   DimNames names;
   for (const auto& dim : DimsOf<W>()) names.names[names.size++] = dim.name;
   return names;
@@ -210,7 +210,7 @@ absl::Status Validate(const Kernel& kernel, Counts& counts) {
   if (l.grid_x < 0 || l.grid_y < 0 || l.grid_z < 0 || l.block_x < 0) {
     return DimError(op, "launch", "grid and block must not be negative");
   }
-  if (Product({l.grid_x, l.grid_y, l.grid_z}).overflowed())
+  if (l.grid_x != 0 && Product({l.grid_x, l.grid_y, l.grid_z}).overflowed())
     return DimError(op, "launch", "the grid has more than 2^62 blocks");
   return absl::OkStatus();
 }
@@ -248,7 +248,7 @@ Counts CountsOf(const Kernel& kernel) {
 }
 
 const DimNames& DimNamesOf(Op op) {
-  static const std::array<DimNames, 7> all = {NamesOf<Gemm>(),  NamesOf<Conv2d>(), NamesOf<Attention>(),
+  static constexpr std::array<DimNames, 7> all = {NamesOf<Gemm>(),  NamesOf<Conv2d>(), NamesOf<Attention>(),
                                               NamesOf<Moe>(),   NamesOf<Vector>(), NamesOf<Collective>(),
                                               NamesOf<Custom>()};
   return all[static_cast<std::size_t>(op)];
@@ -280,10 +280,11 @@ void SetDim(Kernel& kernel, int dim, std::int64_t value) {
   std::visit([&]<class W>(W& work) { work.*DimsOf<W>()[static_cast<std::size_t>(dim)].member = value; }, kernel.work);
 }
 
-void GetDims(const Kernel& kernel, std::array<std::int64_t, kMaxDims>& dims) {
-  std::visit(
+int GetDims(const Kernel& kernel, std::array<std::int64_t, kMaxDims>& dims) {
+  return std::visit(
       [&dims]<class W>(const W& work) {
         for (std::size_t d = 0; d < DimsOf<W>().size(); ++d) dims[d] = work.*DimsOf<W>()[d].member;
+        return static_cast<int>(DimsOf<W>().size());
       },
       kernel.work);
 }

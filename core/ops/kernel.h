@@ -74,8 +74,8 @@ std::int64_t SmallestDim(Op op, int dim);
 std::optional<std::int64_t> DefaultDim(Op op, int dim);  // nullopt: must be given
 std::int64_t GetDim(const Kernel& kernel, int dim);
 void SetDim(Kernel& kernel, int dim, std::int64_t value);
-// All of them; those past the op's last dim stay as they are.
-void GetDims(const Kernel& kernel, std::array<std::int64_t, kMaxDims>& dims);
+// All of them; returns how many. Those past the last one stay as they are.
+int GetDims(const Kernel& kernel, std::array<std::int64_t, kMaxDims>& dims);
 
 // Dims of many kernels: columns[i] is dim i, one value a row, or 1 value that
 // holds for every row, or none for the dim's default.

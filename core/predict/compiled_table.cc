@@ -61,8 +61,8 @@ VariantChoice CompiledTable::ChooseVariant(const Kernel& kernel, std::uint64_t l
 
 void CompiledTable::LoadKernel(const Kernel& kernel, int row, Input& input) {
   std::array<std::int64_t, kMaxDims> dims;
-  GetDims(kernel, dims);
-  for (int d = 0; d < DimNamesOf(kernel.op()).size; ++d) {
+  const int count = GetDims(kernel, dims);
+  for (int d = 0; d < count; ++d) {
     const std::int64_t value = dims[static_cast<std::size_t>(d)];
     input.block.dims[d][row] = static_cast<float>(value);
     input.raw[d][row] = FoldHash(static_cast<std::uint64_t>(value));
