@@ -40,7 +40,8 @@ GPUETA_INLINE void Evaluate(const Machine<float>& machine, const float* theta, B
   alignas(16) float us[kNarrow];
   alignas(16) float features[Form::kFeatures.size()][kNarrow];
   for (int i = 0; i < Form::kDims; ++i) {
-    for (float& lane : dims[i]) lane = block.dims[i][0];
+    const float dim = ReadAlone(block.dims[i][0]);
+    for (float& lane : dims[i]) lane = dim;
   }
   FormRows<Form, kWithFeatures>(machine, theta, kNarrow, dims, us, features);
   block.us[0] = us[0];

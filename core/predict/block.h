@@ -22,6 +22,10 @@ struct Block {
   alignas(64) float residual_log2[kBlockRows];  // log2 of what us is to be multiplied by
 };
 
+// Reads a value by itself, never as part of a vector: a vector read of what was
+// just written value by value waits until it has reached the cache.
+inline float ReadAlone(const float& value) { return *const_cast<const volatile float*>(&value); }
+
 // Fills us and, when asked, features from dims.
 void EvaluateForm(Op op, Attention::Phase phase, const Machine<float>& machine, const float* theta, bool with_features,
                   Block& block);

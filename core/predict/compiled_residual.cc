@@ -66,8 +66,8 @@ GPUETA_CLONES void StandardiseGroup(const Inputs& in, const float (*features)[kB
 GPUETA_CLONES void StandardiseRow(const Inputs& in, const float (*features)[kBlockRows], std::int32_t* out) {
   for (int p = 0; p < in.pairs; ++p) {
     const int q = p + in.pairs;
-    out[p] = PairOf(Steps(features[in.picks[p]][0], in.scale[p], in.shift[p]),
-                    Steps(features[in.picks[q]][0], in.scale[q], in.shift[q]));
+    out[p] = PairOf(Steps(ReadAlone(features[in.picks[p]][0]), in.scale[p], in.shift[p]),
+                    Steps(ReadAlone(features[in.picks[q]][0]), in.scale[q], in.shift[q]));
   }
 }
 
