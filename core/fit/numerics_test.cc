@@ -9,7 +9,7 @@
 #include "core/fit/least_squares.h"
 #include "core/fit/minimise.h"
 #include "core/fit/network.h"
-#include "core/predict/block.h"
+#include "core/predict/compiled_residual.h"
 
 namespace gpueta {
 namespace {
