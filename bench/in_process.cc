@@ -105,21 +105,29 @@ void MustBe(const absl::Status& status) {
   std::exit(1);
 }
 
-// Runs `call` as often as asked, each time after `prepare`; nanoseconds a
-// kernel.
+// Calls made one after the other before new shapes are drawn: the first one
+// after a pause finds the processor cold, as no server's calls do. Batches of
+// kernels are large, and two fit into the second-level cache.
+constexpr int kAtOnce = 8;
+constexpr int kBatchesAtOnce = 2;
+
+// Runs call(i) as often as asked, i < at_once, each time after prepare(i);
+// nanoseconds a kernel.
 template <class Prepare, class Call>
-double Time(int calls, double kernels, Prepare prepare, Call call) {
+double Time(int calls, int at_once, double kernels, Prepare prepare, Call call) {
   std::vector<double> ns;
-  for (int i = 0; i < calls; ++i) {
-    prepare();
-    const auto start = std::chrono::steady_clock::now();
-    call();
-    ns.push_back(Nanoseconds(std::chrono::steady_clock::now() - start) / kernels);
+  while (static_cast<int>(ns.size()) < calls) {
+    for (int i = 0; i < at_once; ++i) prepare(i);
+    for (int i = 0; i < at_once; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      call(i);
+      ns.push_back(Nanoseconds(std::chrono::steady_clock::now() - start) / kernels);
+    }
   }
   return Median(std::move(ns));
 }
 
-// How many of the answers were measured rather than predicted: should be none.
+// How many of the answers were measured rather than predicted: should be few.
 struct Measured {
   std::size_t count = 0;
   void Add(std::span<const Provenance> answers) {
@@ -127,61 +135,88 @@ struct Measured {
   }
 };
 
-// `draw` makes a kernel; all rows share op, dtype and label.
+// Rows of one op, dtype and label, and room for the answers.
+struct Rows {
+  explicit Rows(Kernel prototype) : values(static_cast<std::size_t>(DimNamesOf(prototype.op()).size)) {
+    columns.prototype = std::move(prototype);
+    columns.rows = kRows;
+  }
+  template <class Draw>
+  void Fill(Draw draw) {
+    for (auto& column : values) column.clear();
+    for (std::size_t r = 0; r < kRows; ++r) {
+      const Kernel kernel = draw();
+      for (std::size_t d = 0; d < values.size(); ++d)
+        values[d].push_back(static_cast<std::uint32_t>(GetDim(kernel, static_cast<int>(d))));
+    }
+    for (std::size_t d = 0; d < values.size(); ++d) {
+      const bool same = std::all_of(values[d].begin(), values[d].end(), [&](auto v) { return v == values[d][0]; });
+      columns.dims[d] = std::span(values[d]).first(same ? 1 : kRows);
+    }
+  }
+
+  std::vector<std::vector<std::uint32_t>> values;
+  KernelColumns columns;
+  std::vector<float> p50 = std::vector<float>(kRows), p90 = p50, p99 = p50;
+  std::vector<Provenance> provenance = std::vector<Provenance>(kRows, Provenance::kRoofline);
+};
+
+// `draw` makes a kernel; all of them share op, dtype and label.
 template <class Draw>
 double Columns(const Predictor& predictor, int calls, Measured& measured, Draw draw) {
-  const Kernel prototype = draw();
-  const auto dims = static_cast<std::size_t>(DimNamesOf(prototype.op()).size);
-  std::vector<std::vector<std::uint32_t>> values(dims, std::vector<std::uint32_t>(kRows));
-  KernelColumns columns{.prototype = prototype, .dims = {}, .rows = kRows};
-  std::vector<float> p50(kRows), p90(kRows), p99(kRows);
-  std::vector<Provenance> provenance(kRows, Provenance::kRoofline);
-  ColumnsResult result{.p50_us = p50, .p90_us = p90, .p99_us = p99, .provenance = provenance, .estimator = {}};
+  std::vector<Rows> inputs(kAtOnce, Rows(draw()));
   return Time(
-      calls, kRows,
-      [&] {
-        measured.Add(provenance);
-        for (std::size_t r = 0; r < kRows; ++r) {
-          const Kernel kernel = draw();
-          for (std::size_t d = 0; d < dims; ++d)
-            values[d][r] = static_cast<std::uint32_t>(GetDim(kernel, static_cast<int>(d)));
-        }
-        for (std::size_t d = 0; d < dims; ++d) {
-          const bool same = std::all_of(values[d].begin(), values[d].end(), [&](auto v) { return v == values[d][0]; });
-          columns.dims[d] = std::span(values[d]).first(same ? 1 : kRows);
-        }
+      calls, kAtOnce, kRows,
+      [&](int i) {
+        measured.Add(inputs[static_cast<std::size_t>(i)].provenance);
+        inputs[static_cast<std::size_t>(i)].Fill(draw);
       },
-      [&] { MustBe(predictor.EstimateColumns(columns, {}, result)); });
+      [&](int i) {
+        Rows& rows = inputs[static_cast<std::size_t>(i)];
+        ColumnsResult result{rows.p50, rows.p90, rows.p99, rows.provenance, {}};
+        MustBe(predictor.EstimateColumns(rows.columns, {}, result));
+      });
+}
+
+// Kernels and room for the answers.
+struct List {
+  std::vector<Kernel> kernels;
+  std::vector<Estimate> estimates;
+};
+
+void AddMeasured(const List& list, Measured& measured) {
+  for (const Estimate& estimate : list.estimates) measured.Add(std::span(&estimate.provenance, 1));
 }
 
 double Batch(const Predictor& predictor, int calls, Random& random, Measured& measured) {
-  std::vector<Kernel> kernels;
-  std::vector<Estimate> estimates(kRows);
+  List inputs[kBatchesAtOnce];
   return Time(
-      calls, kRows,
-      [&] {
-        for (const Estimate& estimate : estimates) measured.Add(std::span(&estimate.provenance, 1));
-        kernels.clear();
-        while (kernels.size() < kRows) AppendLayer(random, kernels);
+      calls, kBatchesAtOnce, kRows,
+      [&](int i) {
+        AddMeasured(inputs[i], measured);
+        inputs[i].kernels.clear();
+        while (inputs[i].kernels.size() < kRows) AppendLayer(random, inputs[i].kernels);
+        inputs[i].estimates.resize(kRows);
       },
-      [&] { MustBe(predictor.EstimateKernels(kernels, {}, estimates)); });
+      [&](int i) { MustBe(predictor.EstimateKernels(inputs[i].kernels, {}, inputs[i].estimates)); });
 }
 
 template <class Draw>
 double Single(const Predictor& predictor, int calls, Measured& measured, Draw draw) {
-  std::vector<Kernel> kernels(kSinglesTimed);
-  std::vector<Estimate> estimates(kSinglesTimed);
+  List inputs[kAtOnce];
   return Time(
-      calls, kSinglesTimed,
-      [&] {
-        for (const Estimate& estimate : estimates) measured.Add(std::span(&estimate.provenance, 1));
-        for (Kernel& kernel : kernels) kernel = draw();
+      calls, kAtOnce, kSinglesTimed,
+      [&](int i) {
+        AddMeasured(inputs[i], measured);
+        inputs[i].kernels.clear();
+        for (int k = 0; k < kSinglesTimed; ++k) inputs[i].kernels.push_back(draw());
+        inputs[i].estimates.resize(kSinglesTimed);
       },
-      [&] {
-        for (std::size_t i = 0; i < kernels.size(); ++i) {
-          const auto estimate = predictor.EstimateKernel(kernels[i]);
+      [&](int i) {
+        for (std::size_t k = 0; k < kSinglesTimed; ++k) {
+          const auto estimate = predictor.EstimateKernel(inputs[i].kernels[k]);
           MustBe(estimate.status());
-          estimates[i] = *estimate;
+          inputs[i].estimates[k] = *estimate;
         }
       });
 }
