@@ -28,9 +28,9 @@ using Column = std::int32_t[kGroupRows];
 int Padded(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 // The lower 16 bits are x·scale + shift, rounded.
-GPUETA_INLINE std::uint32_t Steps(float x, float scale, float shift) {
+GPUETA_INLINE std::uint32_t Steps(float x, float scale, float shift, float limit) {
   constexpr float kRound = 12582912.0F;  // 1.5·2^23
-  return std::bit_cast<std::uint32_t>(math::Clamp(math::Fma(x, scale, shift), -kLargestInput, kLargestInput) + kRound);
+  return std::bit_cast<std::uint32_t>(math::Clamp(math::Fma(x, scale, shift), -limit, limit) + kRound);
 }
 
 GPUETA_INLINE std::int32_t PairOf(std::uint32_t first, std::uint32_t second) {
@@ -42,6 +42,7 @@ struct Inputs {
   const float* scale;
   const float* shift;
   int pairs;
+  float limit;  // kLargestInput, but not known to the compiler, which would go on with the constant in a branch
 };
 
 // kRows rows of the features. Half a group stands twice: its second half is not
@@ -53,8 +54,8 @@ GPUETA_INLINE void StandardiseRows(const Inputs& in, const float (*features)[kBl
     const float* first = &features[in.picks[p]][start];
     const float* second = &features[in.picks[q]][start];
     for (int r = 0; r < kGroupRows; ++r) {
-      out[p][r] =
-          PairOf(Steps(first[r % kRows], in.scale[p], in.shift[p]), Steps(second[r % kRows], in.scale[q], in.shift[q]));
+      out[p][r] = PairOf(Steps(first[r % kRows], in.scale[p], in.shift[p], in.limit),
+                         Steps(second[r % kRows], in.scale[q], in.shift[q], in.limit));
     }
   }
 }
@@ -66,8 +67,8 @@ GPUETA_CLONES void StandardiseGroup(const Inputs& in, const float (*features)[kB
 GPUETA_CLONES void StandardiseRow(const Inputs& in, const float (*features)[kBlockRows], std::int32_t* out) {
   for (int p = 0; p < in.pairs; ++p) {
     const int q = p + in.pairs;
-    out[p] = PairOf(Steps(ReadAlone(features[in.picks[p]][0]), in.scale[p], in.shift[p]),
-                    Steps(ReadAlone(features[in.picks[q]][0]), in.scale[q], in.shift[q]));
+    out[p] = PairOf(Steps(ReadAlone(features[in.picks[p]][0]), in.scale[p], in.shift[p], in.limit),
+                    Steps(ReadAlone(features[in.picks[q]][0]), in.scale[q], in.shift[q], in.limit));
   }
 }
 
@@ -131,6 +132,7 @@ void CompiledResidual::PickInputs(const Residual& residual, int features) {
     shift_.resize(picks_.size(), 0);
   }
   pairs_ = static_cast<int>(picks_.size()) / 2;
+  limit_ = kLargestInput;
 }
 
 CompiledResidual::Dense CompiledResidual::FirstLayer(const Residual& residual, int features, int variant) const {
@@ -223,7 +225,7 @@ void CompiledResidual::Evaluate(Block& block) const {
   }
   alignas(64) std::int32_t ping[kMaxWidth];
   alignas(64) std::int32_t pong[kMaxWidth];
-  StandardiseRow({picks_.data(), scale_.data(), shift_.data(), pairs_}, block.features, ping);
+  StandardiseRow({picks_.data(), scale_.data(), shift_.data(), pairs_, limit_}, block.features, ping);
   std::int32_t* in = ping;
   std::int32_t* out = pong;
   for (const Layer& layer : layers_) {
@@ -236,7 +238,7 @@ void CompiledResidual::Evaluate(Block& block) const {
 void CompiledResidual::EvaluateGroupOf(Block& block, int start, int rows) const {
   alignas(64) Column ping[kMaxWidth];
   alignas(64) Column pong[kMaxWidth];
-  StandardiseGroup({picks_.data(), scale_.data(), shift_.data(), pairs_}, block.features, start, rows, ping);
+  StandardiseGroup({picks_.data(), scale_.data(), shift_.data(), pairs_, limit_}, block.features, start, rows, ping);
   Column* in = ping;
   Column* out = pong;
   for (const Layer& layer : layers_) {

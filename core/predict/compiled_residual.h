@@ -56,6 +56,7 @@ class CompiledResidual {
   std::vector<int> picks_;  // positions of the inputs among the features
   std::vector<float> scale_;
   std::vector<float> shift_;
+  float limit_ = 0;  // of a standardised input
   std::vector<Layer> layers_;
   Chunks<float> last_weights_;  // log2(e) folded in
   int last_inputs_ = 0;         // a multiple of kLanes

@@ -77,9 +77,8 @@ void CompiledTable::Evaluate(const Machine<float>& machine, const VariantChoice&
   EvaluateForm(table_->key.op, table_->key.phase, machine, table_->variants[v].theta.data(), residual, block);
   if (residual) residuals_[v].Evaluate(block);
   ScaleRows(block.us, residual ? block.residual_log2 : nullptr, block.rows, output.p50_us);
-  const Factors& factors = variant.exact ? factors_ : stand_in_factors_;
-  std::fill_n(output.p90_factor, block.rows, factors.p90);
-  std::fill_n(output.p99_factor, block.rows, factors.p99);
+  output.common = variant.exact ? factors_ : stand_in_factors_;
+  output.vary = false;
   std::fill_n(output.provenance, block.rows, variant.exact ? Provenance::kInterpolated : Provenance::kExtrapolated);
 
   alignas(64) std::uint32_t hashes[kBlockRows];
@@ -87,6 +86,10 @@ void CompiledTable::Evaluate(const Machine<float>& machine, const VariantChoice&
   Known known{.low = dim_min_, .high = dim_max_, .filter = {}, .label_hash = FoldHash(label_hash)};
   if (use_measured) known.filter = measured_filter_;
   const Sighting seen = LookUpRows(known, block.dims, input.raw, block.rows, hashes, hits);
+  if (seen.outside == 0 && seen.hits == 0) return;
+  output.vary = true;
+  std::fill_n(output.p90_factor, block.rows, output.common.p90);
+  std::fill_n(output.p99_factor, block.rows, output.common.p99);
   if (seen.outside > 0) Widen(block, output);
   if (seen.hits > 0) ApplyMeasured(hashes, hits, block.rows, output);
 }

@@ -38,13 +38,23 @@ class CompiledTable {
     Block block;
     alignas(64) std::uint32_t raw[kMaxDims][kBlockRows];
   };
+  struct Factors {
+    float p90 = 1;
+    float p99 = 1;
+  };
   // Puts a kernel's dims into a row.
   static void LoadKernel(const Kernel& kernel, int row, Input& input);
   struct Output {
     alignas(64) float p50_us[kBlockRows];
-    alignas(64) float p90_factor[kBlockRows];
+    // What p50 is multiplied by: the same for all rows unless some lie outside
+    // the hull or were measured.
+    Factors common;
+    bool vary = false;
+    alignas(64) float p90_factor[kBlockRows];  // filled where they vary
     alignas(64) float p99_factor[kBlockRows];
     Provenance provenance[kBlockRows];
+
+    Factors of(int row) const { return vary ? Factors{p90_factor[row], p99_factor[row]} : common; }
   };
   // `machine` holds the numbers of the device and dtype asked for. `label_hash`
   // is LabelHash of the kernels; pass use_measured = false when the table
@@ -53,11 +63,6 @@ class CompiledTable {
                 bool use_measured, Input& input, Output& output) const;
 
  private:
-  // What interval and measured rows multiply by: e to the powers of Interval.
-  struct Factors {
-    float p90 = 1;
-    float p99 = 1;
-  };
   void Widen(const Block& block, Output& output) const;
   void ApplyMeasured(const std::uint32_t* hashes, const std::uint8_t* hits, int rows, Output& output) const;
 
@@ -66,7 +71,7 @@ class CompiledTable {
   std::vector<CompiledResidual> residuals_;  // one a variant
   std::vector<float> dim_min_;
   std::vector<float> dim_max_;
-  Factors factors_;           // of labels that were measured
+  Factors factors_;           // e to the powers of Interval, of labels that were measured
   Factors stand_in_factors_;  // of the others
   Factors measured_factors_;
   std::vector<std::uint32_t> measured_filter_;  // of measured_hash, see FilterBits

@@ -51,8 +51,16 @@ void LoadConstantDims(const KernelColumns& columns, int dims, CompiledTable::Inp
 void Store(const CompiledTable::Output& output, std::size_t start, int rows, ColumnsResult& result) {
   const auto count = static_cast<std::size_t>(rows);
   if (!result.p50_us.empty()) std::copy_n(output.p50_us, count, &result.p50_us[start]);
-  if (!result.p90_us.empty()) MultiplyRows(output.p50_us, output.p90_factor, rows, &result.p90_us[start]);
-  if (!result.p99_us.empty()) MultiplyRows(output.p50_us, output.p99_factor, rows, &result.p99_us[start]);
+  const auto multiply = [&](float common, const float* factors, std::span<float> to) {
+    if (to.empty()) return;
+    if (output.vary) {
+      MultiplyRows(output.p50_us, factors, rows, &to[start]);
+    } else {
+      MultiplyRows(output.p50_us, common, rows, &to[start]);
+    }
+  };
+  multiply(output.common.p90, output.p90_factor, result.p90_us);
+  multiply(output.common.p99, output.p99_factor, result.p99_us);
   if (!result.provenance.empty()) std::copy_n(output.provenance, count, &result.provenance[start]);
 }
 

@@ -97,7 +97,8 @@ void EvaluateGroup(const Predictor::State& state, const Group& group, Batch& bat
     for (int r = 0; r < rows; ++r) {
       const double p50 = output.p50_us[r];
       Estimate& estimate = batch.estimates[members[r]];
-      estimate.latency_us = {p50, p50 * output.p90_factor[r], p50 * output.p99_factor[r]};
+      const CompiledTable::Factors factors = output.of(r);
+      estimate.latency_us = {p50, p50 * factors.p90, p50 * factors.p99};
       estimate.provenance = output.provenance[r];
       estimate.correction = 1;
       estimate.estimator = kFamilyEstimator;

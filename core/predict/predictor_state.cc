@@ -154,8 +154,13 @@ void Predictor::State::Answer(const Question& question, CompiledTable::Input& in
   }
   for (int r = 0; r < rows; ++r) output.provenance[r] = Settle(output.provenance[r], route);
   if (route.widening == 1) return;
-  PowRows(route.widening, rows, output.p90_factor);
-  PowRows(route.widening, rows, output.p99_factor);
+  if (output.vary) {
+    PowRows(route.widening, rows, output.p90_factor);
+    PowRows(route.widening, rows, output.p99_factor);
+  } else {
+    PowRows(route.widening, 1, &output.common.p90);
+    PowRows(route.widening, 1, &output.common.p99);
+  }
 }
 
 absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, const Counts& counts,
@@ -172,8 +177,8 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
   CompiledTable::LoadKernel(kernel, 0, input);
   Answer(question, input, output);
   double p50 = output.p50_us[0];
-  double p90_factor = output.p90_factor[0];
-  double p99_factor = output.p99_factor[0];
+  double p90_factor = output.of(0).p90;
+  double p99_factor = output.of(0).p99;
   estimate.provenance = output.provenance[0];
   estimate.estimator = kFamilyEstimator;
   if (const KernelConfig* config = ConfigOf(kernel, route, options);

@@ -50,6 +50,11 @@ GPUETA_CLONES void MultiplyRows(const float* a, const float* b, int rows, float*
   for (int r = 0; r < rows; ++r) out[r] = a[r] * b[r];
 }
 
+GPUETA_CLONES void MultiplyRows(const float* a, float b, int rows, float* out) {
+#pragma GCC ivdep
+  for (int r = 0; r < rows; ++r) out[r] = a[r] * b;
+}
+
 GPUETA_CLONES void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, int rows, float* us) {
   for (int r = 0; r < rows; ++r) us[r] = ConvertTiming(us[r], from, to, eager_floor_us);
 }

@@ -26,6 +26,7 @@ DimRange RangeOf(std::span<const std::uint32_t> values);  // not empty
 void ScaleRows(const float* us, const float* log2, int rows, float* out);
 void PowRows(float exponent, int rows, float* values);
 void MultiplyRows(const float* a, const float* b, int rows, float* out);
+void MultiplyRows(const float* a, float b, int rows, float* out);
 void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, int rows, float* us);
 
 // Octaves each row lies outside, summed over dims, and whether it does. Dims
