@@ -129,7 +129,7 @@ ResidualFit Trained(const TableData& data, const Eigen::VectorXd& left_over, std
   double least = y(test).cwiseAbs().mean();
   fit.held_out = WithoutSpread(left_over);
   for (Eigen::Index rows_seen : {kManyRowsSeen, kManyRowsSeen / 4, kManyRowsSeen / 16}) {
-    TrainOptions options{.hidden = {48, 32}, .seed = seed};
+    TrainOptions options{.seed = seed};
     options.epochs =
         static_cast<int>(std::clamp<Eigen::Index>(rows_seen / static_cast<Eigen::Index>(train.size()), 10, 400));
     Residual residual = TrainNetwork(x, y(train), options);

@@ -15,14 +15,14 @@ constexpr double kTiedShare = 0.8;   // of shapes whose tied dims stay tied
 constexpr double kShiftLn = 0.25;    // standard deviation of the shift
 constexpr std::size_t kAttemptsPerRow = 8;
 
-struct DimRange {
+struct Granularity {
   std::int64_t low = 0, high = 0, step = 1;
 };
 
-std::vector<DimRange> RangesOf(const TableData& data) {
-  std::vector<DimRange> ranges;
+std::vector<Granularity> RangesOf(const TableData& data) {
+  std::vector<Granularity> ranges;
   for (Eigen::Index d = 0; d < data.dims.cols(); ++d) {
-    DimRange range;
+    Granularity range;
     range.low = static_cast<std::int64_t>(data.dims.col(d).minCoeff());
     range.high = static_cast<std::int64_t>(data.dims.col(d).maxCoeff());
     std::int64_t step = 0;
@@ -51,7 +51,7 @@ std::vector<std::pair<int, int>> TiedDims(const TableData& data) {
 
 TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_t seed,
                           std::vector<Measurement>& storage) {
-  const std::vector<DimRange> ranges = RangesOf(data);
+  const std::vector<Granularity> ranges = RangesOf(data);
   const std::vector<std::pair<int, int>> tied = TiedDims(data);
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<std::size_t> any_row(0, data.rows.size() - 1);
@@ -66,7 +66,7 @@ TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_
     Measurement row = *data.rows[parent];
     row.latency_us = 1;
     for (std::size_t d = 0; d < ranges.size(); ++d) {
-      const DimRange& range = ranges[d];
+      const Granularity& range = ranges[d];
       if (range.low == range.high) continue;
       const std::size_t source = uniform(random) < kCrossShare ? other : parent;
       auto value = static_cast<double>(GetDim(data.rows[source]->kernel, static_cast<int>(d)));

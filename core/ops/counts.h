@@ -13,34 +13,27 @@ namespace gpueta {
 class Count {
  public:
   constexpr Count() = default;
-  constexpr Count(std::int64_t value) : value_(value) { Check(); }  // NOLINT(google-explicit-constructor)
+  constexpr Count(std::int64_t value)  // NOLINT(google-explicit-constructor)
+      : value_(value >= 0 && value <= kLargest ? value : kOverflowed) {}
 
-  constexpr std::int64_t value() const { return value_; }
-  constexpr bool overflowed() const { return overflowed_; }
+  constexpr std::int64_t value() const { return overflowed() ? kLargest : value_; }
+  constexpr bool overflowed() const { return value_ == kOverflowed; }
 
   friend constexpr Count operator+(Count a, Count b) {
-    Count r;
-    r.overflowed_ = __builtin_add_overflow(a.value_, b.value_, &r.value_) || a.overflowed_ || b.overflowed_;
-    r.Check();
-    return r;
+    std::int64_t sum = 0;
+    const bool out = __builtin_add_overflow(a.value_, b.value_, &sum);
+    return Count(out || a.overflowed() || b.overflowed() ? kOverflowed : sum);
   }
   friend constexpr Count operator*(Count a, Count b) {
-    Count r;
-    r.overflowed_ = __builtin_mul_overflow(a.value_, b.value_, &r.value_) || a.overflowed_ || b.overflowed_;
-    r.Check();
-    return r;
+    std::int64_t product = 0;
+    const bool out = __builtin_mul_overflow(a.value_, b.value_, &product);
+    return Count(out || a.overflowed() || b.overflowed() ? kOverflowed : product);
   }
 
  private:
   static constexpr std::int64_t kLargest = std::int64_t{1} << 62;
-  constexpr void Check() {
-    if (overflowed_ || value_ > kLargest || value_ < 0) {
-      overflowed_ = true;
-      value_ = kLargest;
-    }
-  }
+  static constexpr std::int64_t kOverflowed = -1;
   std::int64_t value_ = 0;
-  bool overflowed_ = false;
 };
 
 inline Count Product(std::initializer_list<std::int64_t> factors) {

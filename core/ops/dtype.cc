@@ -23,18 +23,4 @@ std::optional<DType> ParseDType(std::string_view name) {
   return std::nullopt;
 }
 
-ElementBits BitsOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFp64: return {64, 64, 64};
-    case DType::kFp32:
-    case DType::kTf32: return {32, 32, 32};
-    case DType::kFp16:
-    case DType::kBf16: return {16, 16, 16};
-    case DType::kFp8: return {8, 8, 16};
-    case DType::kInt8: return {8, 8, 32};
-    case DType::kInt4: return {16, 4, 16};
-  }
-  return {32, 32, 32};
-}
-
 }  // namespace gpueta

@@ -6,6 +6,11 @@
 //   template <class T> static T LatencyUs(const Machine<T>&, const T* theta, const T* dims);
 //   template <class T> static void Features(const Machine<T>&, const T* dims, T* features);
 //
+// and, where the counts allow no other algorithm,
+//
+//   template <class T> static T LimitUs(const Machine<T>&, const T* theta, const T* dims);
+//
+// what no kernel is faster than, whatever a residual learnt elsewhere says.
 // T is float where estimates are served and double where they are fitted: one
 // formula for both. Both functions are branch-free.
 #pragma once
@@ -17,6 +22,9 @@
 #include "core/ops/machine.h"
 
 namespace gpueta {
+
+// Real cards exceed the clocks and bandwidths of their data sheets by a little.
+inline constexpr double kAboveDataSheet = 1.1;
 
 struct ParamSpec {
   std::string_view name;

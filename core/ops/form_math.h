@@ -3,6 +3,7 @@
 // are the library's. They agree to 3e-6 relative.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -48,13 +49,16 @@ GPUETA_INLINE float Log2(float x) {
 }
 GPUETA_INLINE double Log2(double x) { return std::log2(x); }
 
-// Clamped to [2^-126, 2^126]: denormals cost 30 times as much. Relative error
-// 2.6e-6.
+// Kept within [2^-126, 2^127]: denormals cost 30 times as much. Relative error
+// 2.6e-6. |x| must be below 2^22. The clamp is one of integers, for which there
+// are instructions; compilers split loops at clamps of floats.
 GPUETA_INLINE float Exp2(float x) {
-  x = Clamp(x, -126.0F, 126.0F);
-  const float shifted = x + 12582912.0F;  // 1.5·2^23: rounds to an integer in the low bits
-  const std::int32_t n = std::bit_cast<std::int32_t>(shifted);
-  const float f = x - (shifted - 12582912.0F);
+  constexpr float kRound = 12582912.0F;  // 1.5·2^23: rounds to an integer in the low bits
+  const float shifted = x + kRound;
+  const float f = x - (shifted - kRound);
+  const auto rounded =
+      static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - std::bit_cast<std::uint32_t>(kRound));
+  const std::int32_t n = std::min(std::max(rounded, -125), 126);
   float p = 0.009685706144F;
   p = Fma(p, f, 0.05592202573F);
   p = Fma(p, f, 0.2402186463F);
@@ -79,8 +83,12 @@ GPUETA_INLINE double Floor(double x) { return std::floor(x); }
 // ceil(x/divisor) for integers x ≥ 1; (x − ½) keeps it right where a float
 // quotient would round up to the next integer.
 template <class T>
+GPUETA_INLINE T CeilDivBy(T x, T reciprocal) {
+  return Floor((x - T(0.5)) * reciprocal) + T(1);
+}
+template <class T>
 GPUETA_INLINE T CeilDiv(T x, T divisor) {
-  return Floor((x - T(0.5)) * (T(1) / divisor)) + T(1);
+  return CeilDivBy(x, T(1) / divisor);
 }
 template <class T>
 GPUETA_INLINE T RoundUp(T x, T multiple) {
@@ -93,27 +101,27 @@ template <class T>
 GPUETA_INLINE T SmoothMax(T p, T a, T b) {
   const T la = Log2(a), lb = Log2(b);
   const T top = Max(la, lb);
-  return Exp2(top + Log2(Exp2(p * (la - top)) + Exp2(p * (lb - top))) / p);
+  return Exp2(top + Log2(Exp2(p * (la - top)) + Exp2(p * (lb - top))) * (T(1) / p));
 }
 template <class T>
 GPUETA_INLINE T SmoothMax(T p, T a, T b, T c) {
   const T la = Log2(a), lb = Log2(b), lc = Log2(c);
   const T top = Max(la, Max(lb, lc));
-  return Exp2(top + Log2(Exp2(p * (la - top)) + Exp2(p * (lb - top)) + Exp2(p * (lc - top))) / p);
+  return Exp2(top + Log2(Exp2(p * (la - top)) + Exp2(p * (lb - top)) + Exp2(p * (lc - top))) * (T(1) / p));
 }
 template <class T>
 GPUETA_INLINE T SmoothMax(T p, T a, T b, T c, T d) {
   const T la = Log2(a), lb = Log2(b), lc = Log2(c), ld = Log2(d);
   const T top = Max(Max(la, ld), Max(lb, lc));
-  return Exp2(top +
-              Log2(Exp2(p * (la - top)) + Exp2(p * (lb - top)) + Exp2(p * (lc - top)) + Exp2(p * (ld - top))) / p);
+  return Exp2(top + Log2(Exp2(p * (la - top)) + Exp2(p * (lb - top)) + Exp2(p * (lc - top)) + Exp2(p * (ld - top))) *
+                        (T(1) / p));
 }
 
 // Share of memory traffic that the last-level cache takes away:
 // 1 − gain/(1 + (ws/ws0)^sharpness), ws = bytes over cache size.
 template <class T>
 GPUETA_INLINE T CacheFactor(T ws, T gain, T ws0, T sharpness) {
-  return T(1) - gain / (T(1) + Pow(ws / ws0, sharpness));
+  return T(1) - gain / (T(1) + Pow(ws * (T(1) / ws0), sharpness));
 }
 
 }  // namespace gpueta::math

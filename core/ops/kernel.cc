@@ -1,5 +1,6 @@
 #include "core/ops/kernel.h"
 
+#include <algorithm>
 #include <type_traits>
 
 #include "core/base/errors.h"
@@ -26,7 +27,7 @@ constexpr const auto& DimsOf() {
 }
 
 template <class W>
-DimNames NamesOf() {
+constexpr DimNames NamesOf() {
   DimNames names;
   for (const auto& dim : DimsOf<W>()) names.names[names.size++] = dim.name;
   return names;
@@ -102,6 +103,49 @@ absl::Status CheckConsistency(const Custom& c) {
   return absl::OkStatus();
 }
 
+absl::Status TooLarge(Op op) { return DimError(op, "dims", "more than 2^62 operations or bytes; check the dims"); }
+
+// Ops whose dims restrict each other.
+template <class W>
+constexpr bool kDimsAreTied =
+    std::is_same_v<W, Conv2d> || std::is_same_v<W, Attention> || std::is_same_v<W, Moe> || std::is_same_v<W, Custom>;
+
+// Counts are below 2^62 where the product of all dims is below this: they are
+// products of dims and of small numbers (64 bits an element, a few operations).
+constexpr double kSurelySmall = 1e15;
+
+template <class W>
+bool IsSurelySmall(const W& work) {
+  double product = 1;
+  for (const auto& dim : DimsOf<W>()) product *= static_cast<double>(std::max<std::int64_t>(work.*dim.member, 1));
+  return product < kSurelySmall;
+}
+
+// The conditions between dims, and counts unless they are known to be small.
+template <class W>
+absl::Status CheckRows(const W& prototype, DType dtype, const DimColumns& columns, std::size_t rows, bool small) {
+  if constexpr (!kDimsAreTied<W>) {
+    if (const absl::Status status = CheckConsistency(prototype); !status.ok() || small) return status;
+  }
+  W work = prototype;
+  bool varies = false;
+  for (std::size_t d = 0; d < DimsOf<W>().size(); ++d) {
+    const auto& dim = DimsOf<W>()[d];
+    work.*dim.member = columns[d].empty() ? dim.otherwise : columns[d][0];
+    varies = varies || columns[d].size() > 1;
+  }
+  for (std::size_t row = 0; row < (varies ? rows : 1); ++row) {
+    for (std::size_t d = 0; d < DimsOf<W>().size(); ++d) {
+      if (columns[d].size() > 1) work.*DimsOf<W>()[d].member = columns[d][row];
+    }
+    absl::Status status = CheckConsistency(work);
+    if (status.ok() && !small && !IsSurelySmall(work) && CountsOf(work, dtype).overflowed())
+      status = TooLarge(static_cast<Op>(Work(work).index()));
+    if (!status.ok()) return InField(fmt::format("rows[{}]", row), status);
+  }
+  return absl::OkStatus();
+}
+
 // FNV-1a, 64 bits.
 class Hasher {
  public:
@@ -144,6 +188,11 @@ std::optional<Op> ParseOp(std::string_view name) {
 }
 
 absl::Status Validate(const Kernel& kernel) {
+  Counts counts;
+  return Validate(kernel, counts);
+}
+
+absl::Status Validate(const Kernel& kernel, Counts& counts) {
   const Op op = kernel.op();
   absl::Status status = std::visit(
       [op]<class W>(const W& work) {
@@ -155,16 +204,43 @@ absl::Status Validate(const Kernel& kernel) {
       },
       kernel.work);
   if (!status.ok()) return status;
-  if (CountsOf(kernel).overflowed()) {
-    return DimError(op, "dims", "more than 2^62 operations or bytes; check the dims");
-  }
+  counts = CountsOf(kernel);
+  if (counts.overflowed()) return TooLarge(op);
   const Launch& l = kernel.launch;
   if (l.grid_x < 0 || l.grid_y < 0 || l.grid_z < 0 || l.block_x < 0) {
     return DimError(op, "launch", "grid and block must not be negative");
   }
-  if (Product({l.grid_x, l.grid_y, l.grid_z}).overflowed())
+  if (l.grid_x != 0 && Product({l.grid_x, l.grid_y, l.grid_z}).overflowed())
     return DimError(op, "launch", "the grid has more than 2^62 blocks");
   return absl::OkStatus();
+}
+
+absl::Status ValidateColumns(const Kernel& prototype, const DimColumns& columns, std::size_t rows,
+                             std::span<const DimRange> ranges) {
+  return std::visit(
+      [&]<class W>(const W& work) {
+        const Op op = prototype.op();
+        double product = 1;
+        for (std::size_t d = 0; d < DimsOf<W>().size(); ++d) {
+          const auto& dim = DimsOf<W>()[d];
+          const std::span<const std::uint32_t> column = columns[d];
+          if (column.empty()) {
+            if (dim.required()) return DimError(op, dim.name, "is empty; give one value a row, or one for all rows");
+            continue;
+          }
+          if (column.size() != 1 && column.size() != rows) {
+            return DimError(op, dim.name, "has {} values, must have {} (the number of rows) or 1", column.size(), rows);
+          }
+          if (ranges[d].low < dim.smallest) {
+            const auto bad = std::find_if(column.begin(), column.end(), [&](auto v) { return v < dim.smallest; });
+            return DimError(op, fmt::format("{}[{}]", dim.name, bad - column.begin()), "is {}, must be at least {}",
+                            *bad, dim.smallest);
+          }
+          product *= std::max(ranges[d].high, 1U);
+        }
+        return CheckRows(work, prototype.dtype, columns, rows, product < kSurelySmall);
+      },
+      prototype.work);
 }
 
 Counts CountsOf(const Kernel& kernel) {
@@ -172,7 +248,7 @@ Counts CountsOf(const Kernel& kernel) {
 }
 
 const DimNames& DimNamesOf(Op op) {
-  static const std::array<DimNames, 7> all = {NamesOf<Gemm>(),  NamesOf<Conv2d>(), NamesOf<Attention>(),
+  static constexpr std::array<DimNames, 7> all = {NamesOf<Gemm>(),  NamesOf<Conv2d>(), NamesOf<Attention>(),
                                               NamesOf<Moe>(),   NamesOf<Vector>(), NamesOf<Collective>(),
                                               NamesOf<Custom>()};
   return all[static_cast<std::size_t>(op)];
@@ -202,6 +278,15 @@ std::int64_t GetDim(const Kernel& kernel, int dim) {
 
 void SetDim(Kernel& kernel, int dim, std::int64_t value) {
   std::visit([&]<class W>(W& work) { work.*DimsOf<W>()[static_cast<std::size_t>(dim)].member = value; }, kernel.work);
+}
+
+int GetDims(const Kernel& kernel, std::array<std::int64_t, kMaxDims>& dims) {
+  return std::visit(
+      [&dims]<class W>(const W& work) {
+        for (std::size_t d = 0; d < DimsOf<W>().size(); ++d) dims[d] = work.*DimsOf<W>()[d].member;
+        return static_cast<int>(DimsOf<W>().size());
+      },
+      kernel.work);
 }
 
 std::string LabelOf(const Kernel& kernel) {

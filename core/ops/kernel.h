@@ -56,6 +56,8 @@ struct Kernel {
 // INVALID_ARGUMENT naming the field for a missing, out-of-range or
 // inconsistent dim, and for work of more than 2^62 FLOPs or bytes.
 absl::Status Validate(const Kernel& kernel);
+// The same; fills CountsOf(kernel) where it is valid.
+absl::Status Validate(const Kernel& kernel, Counts& counts);
 
 // FLOPs and bytes; the formula of each op stands in its folder.
 Counts CountsOf(const Kernel& kernel);
@@ -72,6 +74,21 @@ std::int64_t SmallestDim(Op op, int dim);
 std::optional<std::int64_t> DefaultDim(Op op, int dim);  // nullopt: must be given
 std::int64_t GetDim(const Kernel& kernel, int dim);
 void SetDim(Kernel& kernel, int dim, std::int64_t value);
+// All of them; returns how many. Those past the last one stay as they are.
+int GetDims(const Kernel& kernel, std::array<std::int64_t, kMaxDims>& dims);
+
+// Dims of many kernels: columns[i] is dim i, one value a row, or 1 value that
+// holds for every row, or none for the dim's default.
+using DimColumns = std::array<std::span<const std::uint32_t>, kMaxDims>;
+struct DimRange {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+};
+// As Validate for each row, with the op, dtype and names of `prototype`; errors
+// name the field and the row. ranges[i] holds the extremes of columns[i]; that
+// of an empty column is not read.
+absl::Status ValidateColumns(const Kernel& prototype, const DimColumns& columns, std::size_t rows,
+                             std::span<const DimRange> ranges);
 
 // What else sets kernels of one op apart within a table: the layer of a GEMM,
 // the operator and operands of a vector op ("add/2"), the operator and ranks

@@ -1,6 +1,8 @@
 // The few numbers of a device that the forms need, for one table.
 #pragma once
 
+#include "core/ops/form_math.h"
+
 namespace gpueta {
 
 // T is float where estimates are served and double where they are fitted.
@@ -14,6 +16,15 @@ struct Machine {
   T w_bytes = 4;    // weights
   T out_bytes = 4;  // output
   T kv_bytes = 4;   // keys and values
+
+  // What follows from these, worked out once rather than for every kernel.
+  T per_sm = T(1) / sms;
+  T per_flop = T(1) / peak;       // µs
+  T per_byte = T(1) / bandwidth;  // µs
+  T per_l2 = T(1) / l2;
+  T log2_sms = math::Log2(sms);
+  T log2_l2 = math::Log2(l2);
+  T log2_ridge = math::Log2(peak / bandwidth);  // FLOP a byte where compute and memory balance
 
   template <class U>
   Machine<U> As() const {

@@ -1,55 +1,35 @@
-// Evaluating forms and residuals over blocks of rows. One code path for one
-// row and for a million: results are equal to the bit.
+// Evaluating forms over blocks of rows. One code path for one row and for a
+// million: results are equal to the bit.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "core/ops/forms.h"
-#include "core/profile/profile.h"
 
 namespace gpueta {
 
-// Rows a block holds. Loops run over a multiple of kLanes rows; rows past the
-// last one hold valid dims (copies), their results are not used.
-inline constexpr int kBlockRows = 64;
-inline constexpr int kLanes = 8;
+// Rows a block holds. One row is evaluated by itself; more are padded to a
+// multiple of kLanes, the rows past the last one holding valid dims (copies)
+// and results that are not used.
+inline constexpr int kBlockRows = 256;
+inline constexpr int kLanes = 16;  // floats in a vector register of AVX-512
+
+inline int PaddedRows(int rows) { return rows == 1 ? 1 : (rows + kLanes - 1) / kLanes * kLanes; }
 
 struct Block {
-  int rows = 0;  // a multiple of kLanes
+  int rows = 0;  // PaddedRows of as many as there are
   alignas(64) float dims[kMaxDims][kBlockRows];
-  alignas(64) float log2_us[kBlockRows];
-  alignas(64) float spread[kBlockRows];  // of the interval; filled with a residual
+  alignas(64) float us[kBlockRows];        // by the family form alone
+  alignas(64) float limit_us[kBlockRows];  // what no kernel is faster than; 0: unknown
   alignas(64) float features[kMaxFeatures][kBlockRows];
+  alignas(64) float residual_log2[kBlockRows];  // log2 of what us is to be multiplied by
+  alignas(64) float spread[kBlockRows];         // of the interval, see Residual
 };
 
-// Fills log2_us and, when asked, features from dims.
+// Reads a value by itself, never as part of a vector: a vector read of what was
+// just written value by value waits until it has reached the cache.
+inline float ReadAlone(const float& value) { return *const_cast<const volatile float*>(&value); }
+
+// Fills us, limit_us and, when asked, features from dims.
 void EvaluateForm(Op op, Attention::Phase phase, const Machine<float>& machine, const float* theta, bool with_features,
                   Block& block);
-
-// A residual made ready for one variant: inputs that are constant for it are
-// folded into the first layer.
-class CompiledResidual {
- public:
-  CompiledResidual() = default;
-  // `features`: inputs that vary; `variant`: which of the constant inputs is 1.
-  CompiledResidual(const Residual& residual, int features, int variant);
-
-  bool empty() const { return layers_.empty(); }
-  // Adds the residual to log2_us and fills spread. Reads features.
-  void AddTo(Block& block) const;
-
- private:
-  struct Layer {
-    int inputs = 0;
-    int outputs = 0;             // padded to a multiple of 4
-    std::vector<float> weights;  // [output][input]
-    std::vector<float> biases;   // [output]
-  };
-  std::vector<float> mean_;
-  std::vector<float> scale_;
-  std::vector<Layer> layers_;
-  bool has_spread_ = false;
-};
 
 }  // namespace gpueta

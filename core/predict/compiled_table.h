@@ -9,6 +9,7 @@
 
 #include "core/ops/machine.h"
 #include "core/predict/block.h"
+#include "core/predict/compiled_residual.h"
 #include "core/predict/estimate.h"
 #include "core/profile/profile.h"
 
@@ -28,36 +29,41 @@ class CompiledTable {
 
   const Table& table() const { return *table_; }
 
-  VariantChoice ChooseVariant(const Kernel& kernel) const;
+  // `label_hash` is LabelHash(kernel).
+  VariantChoice ChooseVariant(const Kernel& kernel, std::uint64_t label_hash) const;
 
   // Rows to estimate: dims as floats and, for look-ups of measured kernels, as
-  // integers (folded to 32 bits). Both hold `rows` valid entries.
+  // integers (folded to 32 bits). Both hold block.rows valid entries.
   struct Input {
     Block block;
     alignas(64) std::uint32_t raw[kMaxDims][kBlockRows];
   };
+  // Puts a kernel's dims into a row.
+  static void LoadKernel(const Kernel& kernel, int row, Input& input);
   struct Output {
     alignas(64) float p50_us[kBlockRows];
-    alignas(64) float p90_factor[kBlockRows];
+    alignas(64) float p90_factor[kBlockRows];  // what p50 is multiplied by
     alignas(64) float p99_factor[kBlockRows];
     Provenance provenance[kBlockRows];
   };
   // `machine` holds the numbers of the device and dtype asked for. `label_hash`
-  // is FoldHash(LabelHash(kernel)); pass use_measured = false when the table
+  // is LabelHash of the kernels; pass use_measured = false when the table
   // stands in for another device, dtype or timing.
-  void Evaluate(const Machine<float>& machine, const VariantChoice& variant, std::uint32_t label_hash,
+  void Evaluate(const Machine<float>& machine, const VariantChoice& variant, std::uint64_t label_hash,
                 bool use_measured, Input& input, Output& output) const;
 
  private:
-  void Widen(const Input& input, Output& output) const;
-  void ApplyMeasured(std::uint32_t label_hash, const Input& input, Output& output) const;
+  void LeaveHull(Block& block, Output& output) const;
+  void ApplyMeasured(const std::uint32_t* hashes, const std::uint8_t* hits, Block& block, Output& output) const;
 
   const Table* table_;
   std::vector<std::uint64_t> variant_hashes_;
   std::vector<CompiledResidual> residuals_;  // one a variant
   std::vector<float> dim_min_;
   std::vector<float> dim_max_;
-  std::vector<std::uint64_t> measured_filter_;  // bit set: some measured hash has these low bits
+  float measured_p90_ = 1;  // factors of kernels that were measured
+  float measured_p99_ = 1;
+  std::vector<std::uint32_t> measured_filter_;  // of measured_hash, see FilterBits
 };
 
 // A profile with all its tables compiled. Neither copied nor moved: the

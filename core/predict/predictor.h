@@ -41,12 +41,10 @@ struct EstimateOptions {
 // The forms that can be asked for by name.
 std::span<const std::string_view> EstimatorNames();
 
-// Rows of one op, dtype and label as arrays. dims[i] is dim i of
-// DimNamesOf(op): `rows` values, or 1 value that holds for every row, or none
-// for the dim's default.
+// Rows of one op, dtype and label as arrays.
 struct KernelColumns {
   Kernel prototype;  // op, dtype, label and launch.kernel of all rows; its dims are not read
-  std::array<std::span<const std::uint32_t>, kMaxDims> dims;
+  DimColumns dims;
   std::size_t rows = 0;
 };
 
@@ -68,10 +66,12 @@ struct Explanation {
   std::vector<std::string> notes;
 };
 
-// Immutable; safe to use from any thread; no allocation in the two kernel
-// calls.
+// Immutable; safe to use from any thread. Where tables answer, the three calls
+// for kernels do not allocate.
 class Predictor {
  public:
+  struct State;  // predictor_state.h
+
   // Either profile may be null.
   Predictor(DeviceSpec spec, std::shared_ptr<const CompiledProfile> own,
             std::shared_ptr<const CompiledProfile> transfer, std::int64_t version = 0);
@@ -91,6 +91,12 @@ class Predictor {
   absl::Status EstimateColumns(const KernelColumns& columns, const EstimateOptions& options,
                                ColumnsResult& result) const;
 
+  // Kernels of any ops, in any order, evaluated family by family. The same
+  // numbers as EstimateKernel one by one, to the bit. `estimates` holds as many
+  // as `kernels`. Errors name the kernel.
+  absl::Status EstimateKernels(std::span<const Kernel> kernels, const EstimateOptions& options,
+                               std::span<Estimate> estimates) const;
+
   // The whole graph: kernels in order on one stream.
   absl::StatusOr<GraphEstimate> EstimateGraph(const Graph& graph, const SymbolValues& dims,
                                               const EstimateOptions& options = {}) const;
@@ -102,7 +108,6 @@ class Predictor {
   absl::StatusOr<Explanation> Explain(const Kernel& kernel, const EstimateOptions& options = {}) const;
 
  private:
-  struct State;
   std::unique_ptr<const State> state_;
 };
 

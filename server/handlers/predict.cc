@@ -114,13 +114,14 @@ absl::Status PredictBatch(const Question& q) {
                        [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
                          auto& out = *prediction.mutable_kernels()->mutable_kernels();
                          out.Reserve(messages.size());
+                         std::vector<Estimate> estimates(kernels.size());
+                         const absl::Status status = predictor.EstimateKernels(kernels, q.options, estimates);
+                         if (!status.ok()) return InField("kernels", status);
                          for (std::size_t i = 0; i < kernels.size(); ++i) {
-                           const auto estimate = predictor.EstimateKernel(kernels[i], q.options);
-                           if (!estimate.ok()) return in_kernel(i, estimate.status());
                            v1::KernelPrediction& one = *out.Add();
                            one.set_name(kernels[i].name);
-                           wire::Encode(*estimate, one);
-                           q.counts.Add(kernels[i].op(), estimate->provenance);
+                           wire::Encode(estimates[i], one);
+                           q.counts.Add(kernels[i].op(), estimates[i].provenance);
                          }
                          return absl::OkStatus();
                        });

@@ -99,7 +99,7 @@ void AddTestResiduals(Profile& profile) {
   for (Table& table : profile.tables) {
     const std::size_t inputs = FormInfoOf(table.key.op, table.key.phase).features.size() + table.variants.size();
     Residual& residual = table.residual;
-    residual.hidden = {48, 32};  // as core/fit has it
+    residual.hidden = {32, 32};  // as core/fit has it
     residual.feature_mean.assign(inputs, 8);
     residual.feature_scale.assign(inputs, 0.2F);
     std::size_t width = inputs;

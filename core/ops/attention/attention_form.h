@@ -72,15 +72,15 @@ struct PrefillForm {
     const Geometry<T> g = GeometryOf(mc, d);
     const T dim = d[5];
     const T dim_factor = Pow(dim / T(128), p[11]);
-    const T tile_us = T(4 * 128 * 128) * dim * mc.sms / mc.peak;  // one tile on one SM at peak
-    const T whole = Max(CeilDiv(g.blocks, mc.sms) * g.tiles / g.blocks, g.chain);
-    const T per_sm = (T(1) - p[10]) * g.tiles / mc.sms + p[10] * whole;
-    const T hit = T(1) / (T(1) + Pow((g.kv_bytes + g.q_bytes) / mc.l2 / p[9], p[12]));
+    const T tile_us = T(4 * 128 * 128) * dim * mc.sms * mc.per_flop;  // one tile on one SM at peak
+    const T whole = Max(CeilDivBy(g.blocks, mc.per_sm) * g.tiles / g.blocks, g.chain);
+    const T per_sm = (T(1) - p[10]) * g.tiles * mc.per_sm + p[10] * whole;
+    const T hit = T(1) / (T(1) + Pow((g.kv_bytes + g.q_bytes) * mc.per_l2 / p[9], p[12]));
     const T compute = p[1] * tile_us * dim_factor * per_sm;
-    const T memory = (p[3] * g.kv_bytes + p[4] * g.q_bytes) / mc.bandwidth * (T(1) - p[8] * hit);
+    const T memory = (p[3] * g.kv_bytes + p[4] * g.q_bytes) * mc.per_byte * (T(1) - p[8] * hit);
     const T latency = p[2] * g.chain * dim_factor;
-    const T batch_cost = p[6] * d[0] * (T(1) + d[3] / T(8)) / mc.sms;
-    const T write = p[5] * g.kv_bytes / mc.bandwidth * (T(1) - p[13] * hit);
+    const T batch_cost = p[6] * d[0] * (T(1) + d[3] / T(8)) * mc.per_sm;
+    const T write = p[5] * g.kv_bytes * mc.per_byte * (T(1) - p[13] * hit);
     return p[0] + SmoothMax(p[7], compute, memory, latency, batch_cost) + write;
   }
 
@@ -95,11 +95,11 @@ struct PrefillForm {
     f[4] = Log2(d[5]);
     f[5] = f[2] - f[3];
     f[6] = Select(d[3] == d[4], T(1), T(0));
-    f[7] = Log2(g.kv_bytes + g.q_bytes) - Log2(mc.l2);
+    f[7] = Log2(g.kv_bytes + g.q_bytes) - mc.log2_l2;
     f[8] = Clamp(f[7], T(-4), T(3));
-    f[9] = Log2(g.blocks) - Log2(mc.sms);
+    f[9] = Log2(g.blocks) - mc.log2_sms;
     f[10] = Log2(g.tiles * d[5]);
-    f[11] = Log2(CeilDiv(g.blocks, mc.sms) * mc.sms) - Log2(g.blocks);
+    f[11] = Log2(CeilDivBy(g.blocks, mc.per_sm) * mc.sms) - Log2(g.blocks);
     f[12] = Log2(g.query_tiles * T(128)) - Log2(d[1]);
     f[13] = Select(d[1] == T(1), T(1), T(0));
     f[14] = Log2(d[1]) - f[1];
@@ -142,12 +142,12 @@ struct DecodeForm {
     const T group = RoundUp(heads / kv_heads, T(16));
     const T waste = Waste(mc, blocks);
     const T wave = (T(1) - p[12]) * waste + p[12];
-    const T fill = Clamp(blocks * Max(kv / T(128), T(1)) / mc.sms / p[13], T(0.02), T(1));
-    const T memory = p[1] * kv_bytes / mc.bandwidth * CacheFactor((kv_bytes + q_bytes) / mc.l2, p[2], p[3], p[11]) *
+    const T fill = Clamp(blocks * Max(kv / T(128), T(1)) * mc.per_sm / p[13], T(0.02), T(1));
+    const T memory = p[1] * kv_bytes * mc.per_byte * CacheFactor((kv_bytes + q_bytes) * mc.per_l2, p[2], p[3], p[11]) *
                      wave * Pow(fill, T(-0.5));
-    const T compute = p[6] * T(4) * blocks * group * kv * dim / mc.peak * wave;
+    const T compute = p[6] * T(4) * blocks * group * kv * dim * mc.per_flop * wave;
     const T latency = p[7] * kv / T(128) / (T(1) + kv / T(128) / p[9]);
-    const T sequence = p[4] * blocks / mc.sms + p[5] * batch * T(1e-2) + p[10] * q_bytes / mc.bandwidth;
+    const T sequence = p[4] * blocks * mc.per_sm + p[5] * batch * T(1e-2) + p[10] * q_bytes * mc.per_byte;
     return p[0] + SmoothMax(p[8], memory, compute, latency, sequence);
   }
 
@@ -155,7 +155,7 @@ struct DecodeForm {
   template <class T>
   static GPUETA_INLINE T Waste(const Machine<T>& mc, T blocks) {
     using namespace math;
-    return Select(blocks >= T(0.8) * mc.sms, CeilDiv(blocks, mc.sms) * mc.sms / blocks, T(1));
+    return Select(blocks >= T(0.8) * mc.sms, CeilDivBy(blocks, mc.per_sm) * mc.sms / blocks, T(1));
   }
 
   template <class T>
@@ -170,9 +170,9 @@ struct DecodeForm {
     f[4] = Log2(d[5]);
     f[5] = f[2] - f[3];
     f[6] = Select(d[3] == d[4], T(1), T(0));
-    f[7] = Log2(bytes) - Log2(mc.l2);
+    f[7] = Log2(bytes) - mc.log2_l2;
     f[8] = Clamp(f[7], T(-4), T(3));
-    f[9] = Log2(blocks) - Log2(mc.sms);
+    f[9] = Log2(blocks) - mc.log2_sms;
     f[10] = Log2(Max(d[2] / T(128), T(1)));
     f[11] = Log2(RoundUp(d[3] / d[4], T(16)));
     f[12] = Log2(Waste(mc, blocks));

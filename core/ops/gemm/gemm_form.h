@@ -48,7 +48,7 @@ struct GemmForm {
     using namespace math;
     const T m64 = CeilDiv(m, T(64)), m128 = CeilDiv(m, T(128)), m256 = CeilDiv(m, T(256));
     const T n64 = CeilDiv(n, T(64)), n128 = CeilDiv(n, T(128)), n256 = CeilDiv(n, T(256));
-    const auto waves = [&](T tiles, T area) { return CeilDiv(batch * tiles, mc.sms) * mc.sms * area; };
+    const auto waves = [&](T tiles, T area) { return CeilDivBy(batch * tiles, mc.per_sm) * mc.sms * area; };
     Work<T> work;
     work.balanced = batch * m64 * n64 * T(4096);
     work.waves64 = waves(m64 * n64, T(4096));
@@ -66,14 +66,27 @@ struct GemmForm {
     using namespace math;
     const T batch = d[0], m = d[1], n = d[2], k = d[3];
     const Work<T> work = WorkOf(mc, batch, m, n);
-    const T compute = T(2) * k * p[1] * ((T(1) - p[7]) * work.cheapest + p[7] * work.balanced) / mc.peak;
+    const T compute = T(2) * k * p[1] * ((T(1) - p[7]) * work.cheapest + p[7] * work.balanced) * mc.per_flop;
     const T read = batch * k * (m * mc.a_bytes + n * mc.w_bytes);
     const T write = batch * m * n * mc.out_bytes;
     const T memory =
-        (p[2] * read + p[3] * write) / mc.bandwidth * CacheFactor((read + write) / mc.l2, p[4], p[9], p[10]);
-    const T latency = p[5] * T(1e-3) * k / (T(1) + k / p[6]);
-    const T quantise = p[11] * T(3) * mc.a_bytes * batch * m * k / mc.bandwidth;
+        (p[2] * read + p[3] * write) * mc.per_byte * CacheFactor((read + write) * mc.per_l2, p[4], p[9], p[10]);
+    const T latency = p[5] * T(1e-3) * k / (T(1) + k * (T(1) / p[6]));
+    const T quantise = p[11] * T(3) * mc.a_bytes * batch * m * k * mc.per_byte;
     return p[0] + SmoothMax(p[8], compute, memory, latency) + quantise;
+  }
+
+  // Peak and bandwidth, or what was fitted where the device exceeds them; what
+  // fits into the cache may lie there already.
+  template <class T>
+  static GPUETA_INLINE T LimitUs(const Machine<T>& mc, const T* p, const T* d) {
+    using namespace math;
+    const T batch = d[0], m = d[1], n = d[2], k = d[3];
+    const T usual = T(1 / kAboveDataSheet);
+    const T compute = T(2) * batch * m * n * k * mc.per_flop * Min(p[1], usual);
+    const T bytes = batch * (k * (m * mc.a_bytes + n * mc.w_bytes) + m * n * mc.out_bytes);
+    const T memory = Max(bytes - mc.l2, T(0)) * mc.per_byte * Min(Min(p[2], p[3]), usual);
+    return Max(compute, memory);
   }
 
   template <class T>
@@ -92,9 +105,9 @@ struct GemmForm {
     f[4] = Log2(work.waves128) - area;
     f[5] = Log2(work.waves128x256) - area;
     f[6] = Log2(RoundUp(m, T(64))) - lm;
-    f[7] = T(1) + area + lk - bytes - Log2(mc.peak / mc.bandwidth);
-    f[8] = bytes - Log2(mc.l2);
-    f[9] = Log2(batch * CeilDiv(m, T(128)) * CeilDiv(n, T(128))) - Log2(mc.sms);
+    f[7] = T(1) + area + lk - bytes - mc.log2_ridge;
+    f[8] = bytes - mc.log2_l2;
+    f[9] = Log2(batch * CeilDiv(m, T(128)) * CeilDiv(n, T(128))) - mc.log2_sms;
     f[10] = Select(m8 != m, T(1), T(0));
     f[11] = Log2(m8) - lm;
     f[12] = Select(m == T(1), T(1), T(0));

@@ -45,10 +45,11 @@ struct MoeForm {
     const T padded = active * RoundUp(each, tile);
     const T weights = active * T(3) * hidden * inter * mc.w_bytes;
     const T activations = (T(2) * tokens * hidden + rows * (T(2) * inter + T(2) * hidden)) * mc.a_bytes;
-    const T factor = CacheFactor((weights + activations) / mc.l2, p[6], p[7], T(2.5));
-    const T compute = p[1] * T(6) * hidden * inter * Pow(padded, T(1) - p[8]) * Pow(Max(rows, T(1e-3)), p[8]) / mc.peak;
-    const T memory = p[2] * (weights + activations) / mc.bandwidth * factor;
-    return p[0] + SmoothMax(p[5], compute, memory) + p[3] * activations / mc.bandwidth + p[4] * active * T(0.1);
+    const T factor = CacheFactor((weights + activations) * mc.per_l2, p[6], p[7], T(2.5));
+    const T compute =
+        p[1] * T(6) * hidden * inter * Pow(padded, T(1) - p[8]) * Pow(Max(rows, T(1e-3)), p[8]) * mc.per_flop;
+    const T memory = p[2] * (weights + activations) * mc.per_byte * factor;
+    return p[0] + SmoothMax(p[5], compute, memory) + p[3] * activations * mc.per_byte + p[4] * active * T(0.1);
   }
 
   template <class T>
@@ -72,7 +73,7 @@ struct MoeForm {
     f[8] = Log2(each);
     f[9] = Log2(active);
     f[10] = f[7] + f[1] + f[2];
-    f[11] = Log2(weights + activations) - Log2(mc.l2);
+    f[11] = Log2(weights + activations) - mc.log2_l2;
     f[12] = Log2(CeilDiv(Max(active * CeilDiv(each, T(64)) * CeilDiv(T(2) * inter, T(128)), T(1)), mc.sms));
   }
 };

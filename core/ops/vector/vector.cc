@@ -1,5 +1,9 @@
 #include "core/ops/vector/vector.h"
 
+#include <array>
+#include <cstdint>
+#include <iterator>
+
 namespace gpueta {
 namespace {
 
@@ -50,10 +54,35 @@ constexpr VectorOpInfo kOps[] = {
     {"resize", 4, false, "relu"},
 };
 
+// Where an operator stands in kOps, by a hash of its name: the list is asked
+// for every kernel.
+constexpr std::size_t kSlots = 128;  // a power of two, well above the number of operators
+constexpr std::uint8_t kFree = 255;
+static_assert(std::size(kOps) < kSlots / 2);
+
+constexpr std::size_t SlotOf(std::string_view op) {
+  if (op.empty()) return 0;
+  return (op.size() * 5 + static_cast<std::uint8_t>(op.front()) * 3 + static_cast<std::uint8_t>(op.back()) * 11 +
+          static_cast<std::uint8_t>(op[op.size() / 2]) * 29) %
+         kSlots;
+}
+
+constexpr auto kPlaces = [] {
+  std::array<std::uint8_t, kSlots> places{};
+  places.fill(kFree);
+  for (std::size_t i = 0; i < std::size(kOps); ++i) {
+    std::size_t slot = SlotOf(kOps[i].op);
+    while (places[slot] != kFree) slot = (slot + 1) % kSlots;
+    places[slot] = static_cast<std::uint8_t>(i);
+  }
+  return places;
+}();
+
 }  // namespace
 
 VectorOpInfo InfoOf(std::string_view op) {
-  for (const VectorOpInfo& info : kOps) {
+  for (std::size_t slot = SlotOf(op); kPlaces[slot] != kFree; slot = (slot + 1) % kSlots) {
+    const VectorOpInfo& info = kOps[kPlaces[slot]];
     if (info.op == op) return info;
   }
   return {op, 1, false, "add"};

@@ -28,7 +28,7 @@ struct VectorForm {
   static GPUETA_INLINE T LatencyUs(const Machine<T>& mc, const T* p, const T* d) {
     using namespace math;
     const T bytes = mc.a_bytes * d[0] * d[1] * (d[2] + T(1));
-    const T memory = p[5] * bytes / mc.bandwidth * CacheFactor(bytes / mc.l2, p[1], p[2], p[3]);
+    const T memory = p[5] * bytes * mc.per_byte * CacheFactor(bytes * mc.per_l2, p[1], p[2], p[3]);
     return p[0] * p[4] + SmoothMax(T(2), memory, p[6] * T(1e-3) * d[0]);
   }
 
@@ -37,7 +37,7 @@ struct VectorForm {
     using namespace math;
     f[0] = Log2(d[0]);
     f[1] = Log2(d[1]);
-    f[2] = Log2(mc.a_bytes * d[0] * d[1] * (d[2] + T(1))) - Log2(mc.l2);
+    f[2] = Log2(mc.a_bytes * d[0] * d[1] * (d[2] + T(1))) - mc.log2_l2;
     f[3] = Clamp(f[2], T(-4), T(3));
     f[4] = d[2];
     f[5] = Select(RoundUp(d[1], T(4)) != d[1], T(1), T(0));

@@ -1,0 +1,193 @@
+#include "core/predict/predictor_state.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/errors.h"
+#include "core/device/machine_of.h"
+#include "core/predict/row_loops.h"
+#include "core/predict/wave.h"
+
+namespace gpueta {
+namespace {
+
+constexpr std::array kEstimators = {kFamilyEstimator, kKernelAwareEstimator, kRooflineEstimator};
+
+// A data sheet says what is possible, not what libraries reach: observed
+// latencies are 1 to 3 times the roofline, rarely more than 8 times.
+constexpr double kRooflineP90 = 3.0;
+constexpr double kRooflineP99 = 8.0;
+
+// A configuration answers in place of the family form from this many rows on.
+constexpr std::int64_t kMinConfigRows = 12;
+// … and only with a mean error this much smaller; that of the configuration is
+// of rows it was fitted to, which flatters it.
+constexpr double kClearlyBetter = 0.8;
+constexpr double kMeanOfDeviation = 0.8;  // mean absolute value of a normal error over its deviation
+// One-sided normal quantiles; kernel-aware errors have heavier tails at p99.
+constexpr double kZ90 = 1.2816;
+constexpr double kZ99 = 3.0;
+
+// A kernel is launch-bound when neither its operations nor its bytes explain a
+// third of its time.
+constexpr double kLaunchBoundShare = 1.0 / 3;
+
+Provenance Settle(Provenance of_table, const Route& route) {
+  if (!route.own) return Provenance::kTransferred;
+  // Another dtype or timing of this device is evidence from outside the table.
+  return route.exact ? of_table : Provenance::kExtrapolated;
+}
+
+Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine, Timing timing,
+                          double eager_floor_us) {
+  Estimate estimate;
+  const double us =
+      ConvertTiming(RooflineUs(counts, machine) + kKernelFloorUs, Timing::kKernel, timing, eager_floor_us);
+  estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
+  estimate.provenance = Provenance::kRoofline;
+  estimate.estimator = kRooflineEstimator;
+  estimate.bound = BoundOf(kernel.op(), counts, machine, us);
+  return estimate;
+}
+
+// Where a kernel's machine stands: by dtype and kv dtype.
+std::pair<std::size_t, std::size_t> MachinePlace(const Kernel& kernel) {
+  const auto* attention = std::get_if<Attention>(&kernel.work);
+  const DType kv = attention != nullptr ? attention->kv_dtype : DType::kFp32;
+  return {static_cast<std::size_t>(kernel.dtype), static_cast<std::size_t>(kv)};
+}
+
+}  // namespace
+
+std::span<const std::string_view> EstimatorNames() { return kEstimators; }
+
+double RooflineUs(const Counts& counts, const Machine<double>& machine) {
+  return std::max(static_cast<double>(counts.flops.value()) / machine.peak,
+                  static_cast<double>(counts.bytes().value()) / machine.bandwidth);
+}
+
+Bound BoundOf(Op op, const Counts& counts, const Machine<double>& machine, double us) {
+  if (op == Op::kCollective) return Bound::kCommunication;
+  const double compute = static_cast<double>(counts.flops.value()) / machine.peak;
+  const double memory = static_cast<double>(counts.bytes().value()) / machine.bandwidth;
+  if (std::max(compute, memory) < kLaunchBoundShare * us) return Bound::kLaunch;
+  return compute >= memory ? Bound::kCompute : Bound::kMemory;
+}
+
+absl::Status CheckEstimator(const std::string& name) {
+  if (name.empty() || std::find(kEstimators.begin(), kEstimators.end(), name) != kEstimators.end())
+    return absl::OkStatus();
+  return FieldError("estimator", fmt::format("\"{}\" is not one of {}", name, fmt::join(kEstimators, ", ")));
+}
+
+Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile> own_profile,
+                        std::shared_ptr<const CompiledProfile> transfer_profile, std::int64_t profile_version)
+    : spec(WithInferredCells(std::move(device))),
+      own(std::move(own_profile)),
+      transfer(std::move(transfer_profile)),
+      version(profile_version),
+      routes(own.get(), transfer.get()) {
+  for (DType dtype : kAllDTypes) {
+    for (DType kv : kAllDTypes) {
+      const auto i = static_cast<std::size_t>(dtype), j = static_cast<std::size_t>(kv);
+      machines[i][j] = MachineOf(spec, {.op = Op::kAttention, .dtype = dtype, .kv_dtype = kv});
+      float_machines[i][j] = machines[i][j].As<float>();
+    }
+  }
+  if (own == nullptr) return;
+  const Profile& profile = own->loaded().profile;
+  for (const Table& table : profile.tables) {
+    if (table.key.timing == Timing::kEager && table.floor_us > 0)
+      eager_floor_us = std::min<double>(eager_floor_us, table.floor_us);
+  }
+  host_issue_us = profile.host_issue_us;
+}
+
+const Machine<double>& Predictor::State::MachineFor(const Kernel& kernel) const {
+  const auto [dtype, kv] = MachinePlace(kernel);
+  return machines[dtype][kv];
+}
+
+absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const EstimateOptions& options) const {
+  Question question;
+  if (options.estimator == kRooflineEstimator) {
+    question.route.timing = options.timing.value_or(Timing::kKernel);
+    return question;
+  }
+  question.label_hash = LabelHash(kernel);
+  question.route = routes.Find(kernel, question.label_hash, options.timing);
+  if (question.route.table == nullptr) {
+    if (kernel.op() != Op::kCollective) return question;
+    return FailedPrecondition(
+        "no measurements of collectives and no link data for {}; publish a profile with collectives", spec.slug);
+  }
+  question.variant = question.route.table->ChooseVariant(kernel, question.label_hash);
+  const auto [dtype, kv] = MachinePlace(kernel);
+  question.machine = &float_machines[dtype][kv];
+  return question;
+}
+
+const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route& route,
+                                               const EstimateOptions& options) const {
+  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+    return nullptr;
+  const auto& configs = route.table->table().kernel_configs;
+  const auto it = std::lower_bound(configs.begin(), configs.end(), kernel.launch.kernel,
+                                   [](const KernelConfig& c, const std::string& name) { return c.kernel < name; });
+  if (it == configs.end() || it->kernel != kernel.launch.kernel) return nullptr;
+  if (options.estimator == kKernelAwareEstimator) return &*it;
+  // By itself only where it is known to be clearly better than the family form.
+  const double mean_error = kMeanOfDeviation * it->error_ln;
+  return it->rows >= kMinConfigRows && mean_error < kClearlyBetter * route.table->table().cv_mape ? &*it : nullptr;
+}
+
+void Predictor::State::Answer(const Question& question, CompiledTable::Input& input,
+                              CompiledTable::Output& output) const {
+  const Route& route = question.route;
+  const Table& table = route.table->table();
+  route.table->Evaluate(*question.machine, question.variant, question.label_hash, route.exact, input, output);
+  if (route.exact) return;
+  const int rows = input.block.rows;
+  if (table.key.timing != route.timing) {
+    const float floor = table.key.timing == Timing::kEager ? table.floor_us : static_cast<float>(eager_floor_us);
+    ConvertTimingRows(table.key.timing, route.timing, floor, rows, output.p50_us);
+  }
+  for (int r = 0; r < rows; ++r) output.provenance[r] = Settle(output.provenance[r], route);
+  if (route.widening == 1) return;
+  PowRows(route.widening, rows, output.p90_factor);
+  PowRows(route.widening, rows, output.p99_factor);
+}
+
+absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, const Counts& counts,
+                                                         const EstimateOptions& options) const {
+  GPUETA_ASSIGN_OR_RETURN(const Question question, Ask(kernel, options));
+  const Machine<double>& machine = MachineFor(kernel);
+  const Route& route = question.route;
+  if (route.table == nullptr) return RooflineEstimate(kernel, counts, machine, route.timing, eager_floor_us);
+
+  Estimate estimate;
+  CompiledTable::Input input;
+  CompiledTable::Output output;
+  input.block.rows = 1;
+  CompiledTable::LoadKernel(kernel, 0, input);
+  Answer(question, input, output);
+  double p50 = output.p50_us[0];
+  double p90_factor = output.p90_factor[0];
+  double p99_factor = output.p99_factor[0];
+  estimate.provenance = output.provenance[0];
+  estimate.estimator = kFamilyEstimator;
+  if (const KernelConfig* config = ConfigOf(kernel, route, options);
+      config != nullptr && estimate.provenance != Provenance::kMeasured) {
+    if (const auto us = WaveLatencyUs(kernel, machine, *config); us.has_value() && *us > 0) {
+      p50 = *us;
+      p90_factor = std::exp(kZ90 * config->error_ln);
+      p99_factor = std::exp(kZ99 * config->error_ln);
+      estimate.estimator = kKernelAwareEstimator;
+    }
+  }
+  estimate.latency_us = {p50, p50 * p90_factor, p50 * p99_factor};
+  estimate.bound = BoundOf(kernel.op(), counts, machine, p50);
+  return estimate;
+}
+
+}  // namespace gpueta

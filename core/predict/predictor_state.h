@@ -1,0 +1,64 @@
+// What a predictor holds, and the steps that single kernels, columns and
+// batches share. Private to core/predict.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "core/ops/launch_floor.h"
+#include "core/predict/predictor.h"
+#include "core/predict/route.h"
+
+namespace gpueta {
+
+inline constexpr std::string_view kFamilyEstimator = "family";
+inline constexpr std::string_view kKernelAwareEstimator = "kernel-aware";
+inline constexpr std::string_view kRooflineEstimator = "roofline";
+
+// max(FLOPs over peak, bytes over bandwidth), in µs.
+double RooflineUs(const Counts& counts, const Machine<double>& machine);
+
+Bound BoundOf(Op op, const Counts& counts, const Machine<double>& machine, double us);
+
+absl::Status CheckEstimator(const std::string& name);
+
+// A question that a table answers: the same for all rows of a column.
+struct Question {
+  Route route;
+  VariantChoice variant;
+  std::uint64_t label_hash = 0;
+  const Machine<float>* machine = nullptr;
+};
+
+struct Predictor::State {
+  State(DeviceSpec device, std::shared_ptr<const CompiledProfile> own_profile,
+        std::shared_ptr<const CompiledProfile> transfer_profile, std::int64_t profile_version);
+
+  DeviceSpec spec;
+  std::shared_ptr<const CompiledProfile> own;
+  std::shared_ptr<const CompiledProfile> transfer;
+  std::int64_t version = 0;
+  template <class T>
+  using Machines = std::array<std::array<Machine<T>, kAllDTypes.size()>, kAllDTypes.size()>;
+  Machines<double> machines;  // by dtype and kv dtype
+  Machines<float> float_machines;
+  Routes routes;
+  double eager_floor_us = kTypicalEagerFloorUs;
+  double host_issue_us = 0;
+
+  const Machine<double>& MachineFor(const Kernel& kernel) const;
+
+  // A question without a table is the roofline's. FAILED_PRECONDITION when
+  // nothing can answer.
+  absl::StatusOr<Question> Ask(const Kernel& kernel, const EstimateOptions& options) const;
+  // The kernel-aware configuration that answers, or nullptr.
+  const KernelConfig* ConfigOf(const Kernel& kernel, const Route& route, const EstimateOptions& options) const;
+  // Evaluates the rows in `input`.
+  void Answer(const Question& question, CompiledTable::Input& input, CompiledTable::Output& output) const;
+  // A kernel that is known to be valid, and its counts.
+  absl::StatusOr<Estimate> EstimateValid(const Kernel& kernel, const Counts& counts,
+                                         const EstimateOptions& options) const;
+};
+
+}  // namespace gpueta

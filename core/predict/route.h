@@ -1,0 +1,41 @@
+// Which table answers a question.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/ops/table_key.h"
+#include "core/predict/compiled_table.h"
+
+namespace gpueta {
+
+// A table, and what stands between it and the question.
+struct Route {
+  const CompiledTable* table = nullptr;  // nullptr: the roofline
+  bool own = false;                      // the device's, not the transfer profile's
+  bool exact = false;                    // own table, this very key
+  Timing timing = Timing::kKernel;       // of the answer
+  float widening = 1;                    // of the interval in ln(latency)
+};
+
+// The routes of one device.
+class Routes {
+ public:
+  // Either may be null; both must outlive this.
+  Routes(const CompiledProfile* own, const CompiledProfile* transfer);
+
+  // `label_hash` is LabelHash(kernel). No table means the roofline.
+  Route Find(const Kernel& kernel, std::uint64_t label_hash, std::optional<Timing> timing) const;
+
+ private:
+  template <class Unlike>
+  Route Search(const TableKey& asked, bool any_timing, Unlike unlike) const;
+
+  const CompiledProfile* own_;
+  const CompiledProfile* transfer_;
+  // Routes by op, phase, dtype and timing, for caches of keys and values in
+  // the dtype itself: a search through the tables takes as long as evaluating.
+  std::vector<Route> found_;
+};
+
+}  // namespace gpueta
