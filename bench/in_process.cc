@@ -105,20 +105,18 @@ void MustBe(const absl::Status& status) {
   std::exit(1);
 }
 
-// Calls made one after the other before new shapes are drawn: the first one
-// after a pause finds the processor cold, as no server's calls do. Batches of
-// kernels are large, and two fit into the second-level cache.
-constexpr int kAtOnce = 8;
-constexpr int kBatchesAtOnce = 2;
+// Calls made one after the other before new shapes are drawn. More of them do
+// not fit into the caches that a caller's rows come from.
+constexpr int kAtOnce = 2;
 
-// Runs call(i) as often as asked, i < at_once, each time after prepare(i);
+// Runs call(i), i < kAtOnce, as often as asked, each time after prepare(i);
 // nanoseconds a kernel.
 template <class Prepare, class Call>
-double Time(int calls, int at_once, double kernels, Prepare prepare, Call call) {
+double Time(int calls, double kernels, Prepare prepare, Call call) {
   std::vector<double> ns;
   while (static_cast<int>(ns.size()) < calls) {
-    for (int i = 0; i < at_once; ++i) prepare(i);
-    for (int i = 0; i < at_once; ++i) {
+    for (int i = 0; i < kAtOnce; ++i) prepare(i);
+    for (int i = 0; i < kAtOnce; ++i) {
       const auto start = std::chrono::steady_clock::now();
       call(i);
       ns.push_back(Nanoseconds(std::chrono::steady_clock::now() - start) / kernels);
@@ -135,7 +133,7 @@ struct Measured {
   }
 };
 
-// Rows of one op, dtype and label, and room for the answers.
+// Rows of one op, dtype and label.
 struct Rows {
   explicit Rows(Kernel prototype) : values(static_cast<std::size_t>(DimNamesOf(prototype.op()).size)) {
     columns.prototype = std::move(prototype);
@@ -157,25 +155,22 @@ struct Rows {
 
   std::vector<std::vector<std::uint32_t>> values;
   KernelColumns columns;
-  std::vector<float> p50 = std::vector<float>(kRows), p90 = p50, p99 = p50;
-  std::vector<Provenance> provenance = std::vector<Provenance>(kRows, Provenance::kRoofline);
 };
 
 // `draw` makes a kernel; all of them share op, dtype and label.
 template <class Draw>
 double Columns(const Predictor& predictor, int calls, Measured& measured, Draw draw) {
   std::vector<Rows> inputs(kAtOnce, Rows(draw()));
+  std::vector<float> p50(kRows), p90(kRows), p99(kRows);
+  std::vector<Provenance> provenance(kRows, Provenance::kRoofline);
+  ColumnsResult result{p50, p90, p99, provenance, {}};
   return Time(
-      calls, kAtOnce, kRows,
+      calls, kRows,
       [&](int i) {
-        measured.Add(inputs[static_cast<std::size_t>(i)].provenance);
+        if (i == 0) measured.Add(provenance);  // of the call before
         inputs[static_cast<std::size_t>(i)].Fill(draw);
       },
-      [&](int i) {
-        Rows& rows = inputs[static_cast<std::size_t>(i)];
-        ColumnsResult result{rows.p50, rows.p90, rows.p99, rows.provenance, {}};
-        MustBe(predictor.EstimateColumns(rows.columns, {}, result));
-      });
+      [&](int i) { MustBe(predictor.EstimateColumns(inputs[static_cast<std::size_t>(i)].columns, {}, result)); });
 }
 
 // Kernels and room for the answers.
@@ -189,9 +184,9 @@ void AddMeasured(const List& list, Measured& measured) {
 }
 
 double Batch(const Predictor& predictor, int calls, Random& random, Measured& measured) {
-  List inputs[kBatchesAtOnce];
+  List inputs[kAtOnce];
   return Time(
-      calls, kBatchesAtOnce, kRows,
+      calls, kRows,
       [&](int i) {
         AddMeasured(inputs[i], measured);
         inputs[i].kernels.clear();
@@ -205,7 +200,7 @@ template <class Draw>
 double Single(const Predictor& predictor, int calls, Measured& measured, Draw draw) {
   List inputs[kAtOnce];
   return Time(
-      calls, kAtOnce, kSinglesTimed,
+      calls, kSinglesTimed,
       [&](int i) {
         AddMeasured(inputs[i], measured);
         inputs[i].kernels.clear();

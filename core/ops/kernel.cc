@@ -249,8 +249,8 @@ Counts CountsOf(const Kernel& kernel) {
 
 const DimNames& DimNamesOf(Op op) {
   static constexpr std::array<DimNames, 7> all = {NamesOf<Gemm>(),  NamesOf<Conv2d>(), NamesOf<Attention>(),
-                                              NamesOf<Moe>(),   NamesOf<Vector>(), NamesOf<Collective>(),
-                                              NamesOf<Custom>()};
+                                                  NamesOf<Moe>(),   NamesOf<Vector>(), NamesOf<Collective>(),
+                                                  NamesOf<Custom>()};
   return all[static_cast<std::size_t>(op)];
 }
 

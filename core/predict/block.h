@@ -9,7 +9,7 @@ namespace gpueta {
 // Rows a block holds. One row is evaluated by itself; more are padded to a
 // multiple of kLanes, the rows past the last one holding valid dims (copies)
 // and results that are not used.
-inline constexpr int kBlockRows = 256;
+inline constexpr int kBlockRows = 128;
 inline constexpr int kLanes = 16;  // floats in a vector register of AVX-512
 
 inline int PaddedRows(int rows) { return rows == 1 ? 1 : (rows + kLanes - 1) / kLanes * kLanes; }
