@@ -81,7 +81,7 @@ absl::Status Eval(const EvalArgs& args, const Globals& globals) {
                           Judge(rows, args.question, predictors, others.has_value() ? &*others : nullptr));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<report::EvalGroup> groups, Group(judged, args.question));
   const std::vector<std::string> notes = NotesOf(judged);
-  const absl::Status judged_any = CheckAny(args, rows, judged);
+  absl::Status judged_any = CheckAny(args, rows, judged);
   if (!args.html.empty() && judged_any.ok()) GPUETA_RETURN_IF_ERROR(WriteReport(args, judged, groups, notes));
   if (globals.json) {
     fmt::print("{}\n", EvalJson(args.question.by, groups, judged).dump(2));

@@ -242,8 +242,18 @@ TEST(FitProfileTest, IntervalsAreWiderWhereErrorsAreLarger) {
   for (const Measurement& row : spoil(SimulatedGemms(1500, 33, 0.02))) (hard(row) ? of_hard : of_easy).push_back(row);
   const ErrorSummary hard_errors = Errors(predictor, of_hard), easy_errors = Errors(predictor, of_easy);
   EXPECT_GT(hard_errors.p90_width, 2 * easy_errors.p90_width);
-  EXPECT_NEAR(hard_errors.below_p90, 0.9, 0.07);
-  EXPECT_NEAR(easy_errors.below_p90, 0.9, 0.07);
+  EXPECT_NEAR(hard_errors.below_p90, 0.9, 0.1);
+  EXPECT_NEAR(easy_errors.below_p90, 0.9, 0.1);
+}
+
+// As graphs ask, which do not know which kernel will run.
+TEST(FitProfileTest, AnswersWithoutALabelAsWellAsWithOne) {
+  std::vector<Measurement> rows = SimulatedGemms(500, 41, 0.02);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::get<Gemm>(rows[i].kernel.work).layer = i % 2 == 0 ? Gemm::Layer::kLinear : Gemm::Layer::kBmm;
+  }
+  const Predictor predictor = PredictorOf(*FitProfile(Spec(), rows));
+  EXPECT_LT(Errors(predictor, SimulatedGemms(1000, 42, 0.02)).mape, 0.05);
 }
 
 TEST(FitProfileTest, AFewBadRowsRaiseTheErrorByAtMostATenth) {

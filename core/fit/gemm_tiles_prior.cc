@@ -166,7 +166,7 @@ class GemmTilesPrior : public Prior {
       const Row& row = rows[r];
       double best_us = std::numeric_limits<double>::max();
       double second_us = best_us;
-      const Row::Config* best = nullptr;
+      const Row::Config* best = row.configs.data();
       for (std::size_t c = 0; c < row.count; ++c) {
         const double us = ConfigUs(row, row.configs[c], theta_.data());
         if (us < best_us) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -19,14 +20,19 @@ constexpr Eigen::Index kMinRows = 24;         // below, the family form stands a
 constexpr Eigen::Index kGaussianRows = 2500;  // an exact Cholesky of more takes too long
 // To distil over: with half as many a tenth of a point of error more is lost
 // (docs/accuracy.md).
-constexpr std::size_t kSyntheticShapes = 32000;
-constexpr Eigen::Index kCheckedShapes = 2000;  // of them not trained on
+constexpr std::size_t kSyntheticShapes = 30000;
+constexpr std::size_t kUnlabelledShapes = 6000;  // more of them, asked for without their label
+constexpr std::size_t kCheckedShapes = 2000;     // not trained on
 constexpr int kDistilEpochs = 100;
-constexpr int kRowRepeats = 4;  // measured rows count this often among them
 // Networks to distil into, and the mean error lost that the next one is tried
 // for. Products are asked for most: theirs stays fast at a little more loss.
 const std::array<std::vector<int>, 2> kDistilledForms = {{{32, 32}, {64, 64}}};
 double MostLost(Op op) { return op == Op::kGemm ? 0.003 : 0.001; }
+// With many rows: expert layers and convolutions, where libraries choose among
+// more kernels, lose up to a point with less; they are few in a model.
+std::vector<int> TrainedForm(Op op) {
+  return op == Op::kMoe || op == Op::kConv2d ? std::vector{64, 64} : std::vector{32, 32};
+}
 constexpr Eigen::Index kManyRowsSeen = 6'000'000;
 constexpr double kHeldBack = 0.15;
 constexpr double kMinNoise = 0.003;
@@ -45,6 +51,16 @@ std::vector<HeldOut> WithSpread(const Eigen::VectorXd& ln, const Eigen::VectorXd
 
 double MeanAbsolute(const Eigen::VectorXd& values) { return values.cwiseAbs().mean(); }
 
+// The same rows as kernels whose label nobody names, which are asked for as
+// well: graphs do not know which attention kernel will run.
+TableData WithoutLabels(TableData data) {
+  std::fill(data.label_of_row.begin(), data.label_of_row.end(), 0);
+  return data;
+}
+
+// With one label, its input is constant and nothing has to be learnt.
+bool HasLabels(const TableData& data) { return data.labels.size() > 2; }
+
 // What network and exact model are compared on.
 struct Distillation {
   Eigen::MatrixXf x;
@@ -52,38 +68,39 @@ struct Distillation {
   Eigen::VectorXd spread;  // how much the exact model errs around
 };
 
-Distillation At(const TableData& data, const std::vector<Variant>& variants, const ExactModel& exact) {
-  return {data.Features().cast<float>(), (exact.Ln(data) - PredictFamily(data, variants)).cast<float>(),
+// `asked` is `data`, or that without labels.
+Distillation At(const TableData& data, const TableData& asked, const std::vector<Variant>& variants,
+                const ExactModel& exact) {
+  return {asked.Features().cast<float>(), (exact.Ln(data) - PredictFamily(asked, variants)).cast<float>(),
           exact.LocalErrorAt(data)};
 }
 
-// Rows of `shapes` but the checked ones, and measured rows so that they count.
-Distillation Lessons(const Distillation& shapes, const Distillation& rows) {
-  const Eigen::Index trained = shapes.y.size() - std::min(kCheckedShapes, shapes.y.size() / 2);
-  const Eigen::Index total = trained + kRowRepeats * rows.y.size();
-  Distillation lessons{Eigen::MatrixXf(total, shapes.x.cols()), Eigen::VectorXf(total), Eigen::VectorXd(total)};
-  const auto put = [&](const Distillation& part, Eigen::Index count, Eigen::Index at) {
-    lessons.x.middleRows(at, count) = part.x.topRows(count);
-    lessons.y.segment(at, count) = part.y.head(count);
-    lessons.spread.segment(at, count) = part.spread.head(count);
-  };
-  put(shapes, trained, 0);
-  for (int repeat = 0; repeat < kRowRepeats; ++repeat) put(rows, rows.y.size(), trained + repeat * rows.y.size());
-  return lessons;
+Distillation Concatenated(std::initializer_list<const Distillation*> parts) {
+  Eigen::Index total = 0;
+  for (const Distillation* part : parts) total += part->y.size();
+  Distillation all{Eigen::MatrixXf(total, (*parts.begin())->x.cols()), Eigen::VectorXf(total), Eigen::VectorXd(total)};
+  Eigen::Index at = 0;
+  for (const Distillation* part : parts) {
+    const Eigen::Index rows = part->y.size();
+    all.x.middleRows(at, rows) = part->x;
+    all.y.segment(at, rows) = part->y;
+    all.spread.segment(at, rows) = part->spread;
+    at += rows;
+  }
+  return all;
 }
 
 // Mean |predicted/observed − 1| that the network adds to the exact model's: its
 // distance from the model at shapes it did not see, on top of errors as those
 // of held-out rows.
-double LostBy(const Residual& network, const Distillation& shapes, const Eigen::VectorXd& held_out_ln) {
-  const Eigen::Index checked = std::min(kCheckedShapes, shapes.y.size() / 2);
-  const Eigen::VectorXf distance = EvaluateNetwork(network, shapes.x.bottomRows(checked)) - shapes.y.tail(checked);
+double LostBy(const Residual& network, const Distillation& unseen, const Eigen::VectorXd& held_out_ln) {
+  const Eigen::VectorXf distance = EvaluateNetwork(network, unseen.x) - unseen.y;
   double lost = 0;
-  for (Eigen::Index i = 0; i < checked; ++i) {
+  for (Eigen::Index i = 0; i < distance.size(); ++i) {
     const double error = held_out_ln[i % held_out_ln.size()];
     lost += std::abs(std::expm1(distance[i] - error)) - std::abs(std::expm1(-error));
   }
-  return checked > 0 ? lost / static_cast<double>(checked) : 0;
+  return distance.size() > 0 ? lost / static_cast<double>(distance.size()) : 0;
 }
 
 ResidualFit Distilled(const TableData& data, const std::vector<Variant>& variants, const Eigen::VectorXd& family_ln,
@@ -96,14 +113,20 @@ ResidualFit Distilled(const TableData& data, const std::vector<Variant>& variant
     fit.held_out = WithoutSpread(left_over);
     return fit;
   }
-  std::vector<Measurement> storage;
-  const Distillation shapes = At(SyntheticShapes(data, kSyntheticShapes, seed, storage), variants, exact);
-  Distillation rows = At(data, variants, exact);
+  std::vector<Measurement> storage, unseen_storage, unlabelled_storage;
+  const TableData synthetic = SyntheticShapes(data, kSyntheticShapes, seed, storage);
+  const TableData others = SyntheticShapes(data, kCheckedShapes, seed + 1, unseen_storage);
+  const TableData more = SyntheticShapes(data, HasLabels(data) ? kUnlabelledShapes : 0, seed + 2, unlabelled_storage);
+  const Distillation unseen = At(others, others, variants, exact);
+  Distillation rows = At(data, data, variants, exact);
   rows.spread = exact.local_error_of_rows();
-  const Distillation lessons = Lessons(shapes, rows);
+  const Distillation shapes = At(synthetic, synthetic, variants, exact);
+  const Distillation unlabelled = At(more, WithoutLabels(more), variants, exact);
+  // Measured rows, so that they count.
+  const Distillation lessons = Concatenated({&shapes, &unlabelled, &rows, &rows, &rows, &rows});
   for (const std::vector<int>& hidden : kDistilledForms) {
     fit.residual = TrainNetwork(lessons.x, lessons.y, {.hidden = hidden, .epochs = kDistilEpochs, .seed = seed});
-    if (LostBy(fit.residual, shapes, exact.held_out_ln()) <= MostLost(data.key.op)) break;
+    if (LostBy(fit.residual, unseen, exact.held_out_ln()) <= MostLost(data.key.op)) break;
   }
   FitSpread(lessons.x, lessons.spread, fit.residual);
   // What distilling lost at a row counts as error there.
@@ -112,7 +135,8 @@ ResidualFit Distilled(const TableData& data, const std::vector<Variant>& variant
   return fit;
 }
 
-ResidualFit Trained(const TableData& data, const Eigen::VectorXd& left_over, std::uint64_t seed) {
+ResidualFit Trained(const TableData& data, const std::vector<Variant>& variants, const Eigen::VectorXd& left_over,
+                    std::uint64_t seed) {
   std::vector<Eigen::Index> order(static_cast<std::size_t>(data.size()));
   std::iota(order.begin(), order.end(), 0);
   std::mt19937_64 random(seed);
@@ -121,22 +145,34 @@ ResidualFit Trained(const TableData& data, const Eigen::VectorXd& left_over, std
   const std::vector<Eigen::Index> test(order.begin(), order.begin() + held_back);
   const std::vector<Eigen::Index> train(order.begin() + held_back, order.end());
   const Eigen::MatrixXf features = data.Features().cast<float>();
-  const Eigen::MatrixXf x = features(train, Eigen::all);
-  const Eigen::MatrixXf unseen = features(test, Eigen::all);
   const Eigen::VectorXf y = left_over.cast<float>();
+  const Eigen::MatrixXf unseen = features(test, Eigen::all);
+  Eigen::MatrixXf x = features(train, Eigen::all);
+  Eigen::VectorXf target = y(train);
+  if (HasLabels(data)) {
+    // One row in four once more without its label.
+    std::vector<std::size_t> some;
+    for (std::size_t i = 0; i < train.size(); i += 4) some.push_back(static_cast<std::size_t>(train[i]));
+    const TableData unlabelled = WithoutLabels(data.Subset(some));
+    const Eigen::MatrixXf more = unlabelled.Features().cast<float>();
+    const Eigen::Index known = x.rows();
+    x.conservativeResize(known + more.rows(), Eigen::NoChange);
+    x.bottomRows(more.rows()) = more;
+    target.conservativeResize(known + more.rows());
+    target.tail(more.rows()) = (unlabelled.ln_us - PredictFamily(unlabelled, variants)).cast<float>();
+  }
   ResidualFit fit;
   // As many steps for any number of rows: many, unless that learns the noise.
   double least = y(test).cwiseAbs().mean();
   fit.held_out = WithoutSpread(left_over);
   for (Eigen::Index rows_seen : {kManyRowsSeen, kManyRowsSeen / 4, kManyRowsSeen / 16}) {
-    TrainOptions options{.seed = seed};
-    options.epochs =
-        static_cast<int>(std::clamp<Eigen::Index>(rows_seen / static_cast<Eigen::Index>(train.size()), 10, 400));
-    Residual residual = TrainNetwork(x, y(train), options);
+    TrainOptions options{.hidden = TrainedForm(data.key.op), .seed = seed};
+    options.epochs = static_cast<int>(std::clamp<Eigen::Index>(rows_seen / x.rows(), 10, 400));
+    Residual residual = TrainNetwork(x, target, options);
     const Eigen::VectorXd error = (y(test) - EvaluateNetwork(residual, unseen)).cast<double>();
     if (MeanAbsolute(error) >= least) continue;
     least = MeanAbsolute(error);
-    FitSpread(x, (y(train) - EvaluateNetwork(residual, x)).cwiseAbs().cast<double>(), residual);
+    FitSpread(x, (target - EvaluateNetwork(residual, x)).cwiseAbs().cast<double>(), residual);
     fit.held_out = WithSpread(error, EvaluateSpread(residual, unseen));
     fit.residual = std::move(residual);
   }
@@ -153,7 +189,8 @@ ResidualFit FitResidual(const TableData& data, const std::vector<Variant>& varia
     fit.held_out = WithoutSpread(left_over);
     return fit;
   }
-  return data.size() <= kGaussianRows ? Distilled(data, variants, family_ln, seed) : Trained(data, left_over, seed);
+  return data.size() <= kGaussianRows ? Distilled(data, variants, family_ln, seed)
+                                      : Trained(data, variants, left_over, seed);
 }
 
 }  // namespace gpueta

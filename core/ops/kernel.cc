@@ -125,7 +125,7 @@ bool IsSurelySmall(const W& work) {
 template <class W>
 absl::Status CheckRows(const W& prototype, DType dtype, const DimColumns& columns, std::size_t rows, bool small) {
   if constexpr (!kDimsAreTied<W>) {
-    if (const absl::Status status = CheckConsistency(prototype); !status.ok() || small) return status;
+    if (absl::Status status = CheckConsistency(prototype); !status.ok() || small) return status;
   }
   W work = prototype;
   bool varies = false;

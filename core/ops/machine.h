@@ -26,6 +26,7 @@ struct Machine {
   T log2_l2 = math::Log2(l2);
   T log2_ridge = math::Log2(peak / bandwidth);  // FLOP a byte where compute and memory balance
 
+  // In another type, and what follows worked out anew.
   template <class U>
   Machine<U> As() const {
     return {U(sms), U(peak), U(bandwidth), U(l2), U(a_bytes), U(w_bytes), U(out_bytes), U(kv_bytes)};

@@ -23,7 +23,7 @@ Kernel GemmKernel(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = 
   return {.name = "", .dtype = dtype, .work = Gemm{.m = m, .n = n, .k = k}, .launch = {}};
 }
 
-std::shared_ptr<const CompiledProfile> Compile(Profile profile) {
+std::shared_ptr<const CompiledProfile> Compile(const Profile& profile) {
   return std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(profile)).value());
 }
 

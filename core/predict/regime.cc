@@ -13,11 +13,12 @@ constexpr double kStep = 1e-3;
 
 RegimeShares SharesOf(const Machine<double>& machine, const std::function<double(const Machine<double>&)>& latency_us) {
   const auto share_of = [&](double Machine<double>::*rate) {
-    Machine<double> faster = machine;
-    Machine<double> slower = machine;
-    faster.*rate *= std::exp(kStep);
-    slower.*rate *= std::exp(-kStep);
-    return std::clamp(std::log(latency_us(slower) / latency_us(faster)) / (2 * kStep), 0.0, 1.0);
+    const auto us_at = [&](double factor) {
+      Machine<double> changed = machine;
+      changed.*rate *= factor;
+      return latency_us(changed.As<double>());  // with what follows from the rate
+    };
+    return std::clamp(std::log(us_at(std::exp(-kStep)) / us_at(std::exp(kStep))) / (2 * kStep), 0.0, 1.0);
   };
   RegimeShares shares;
   shares.compute = share_of(&Machine<double>::peak);

@@ -20,9 +20,10 @@ std::optional<ProductShape> ProductOf(const Kernel& kernel) {
                         static_cast<double>(g->k)};
   }
   if (const auto* c = std::get_if<Conv2d>(&kernel.work)) {
-    return ProductShape{static_cast<double>(c->groups), static_cast<double>(c->batch * OutHeight(*c) * OutWidth(*c)),
-                        static_cast<double>(c->out_channels) / static_cast<double>(c->groups),
-                        static_cast<double>(c->in_channels / c->groups * c->kernel_h * c->kernel_w)};
+    return ProductShape{
+        static_cast<double>(c->groups), static_cast<double>(c->batch * OutHeight(*c) * OutWidth(*c)),
+        static_cast<double>(c->out_channels) / static_cast<double>(c->groups),
+        static_cast<double>(c->in_channels * c->kernel_h * c->kernel_w) / static_cast<double>(c->groups)};
   }
   return std::nullopt;
 }
