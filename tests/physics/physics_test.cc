@@ -1,5 +1,6 @@
 // What must hold of every shipped profile, whatever was measured: latencies obey
 // the device.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,13 +86,31 @@ TEST(PhysicsTest, ProductsAreNeverFasterThanTheDevice) {
   });
 }
 
-// Libraries change kernels, so that now and then a larger shape is a little
-// faster; measured rows show that, too. It is rare, and never much.
+// Counts how many of some answers break a rule.
+struct Tally {
+  int checked = 0;
+  int broken = 0;
+  std::string example;
+
+  void Add(bool ok, const std::string& what) {
+    ++checked;
+    if (ok) return;
+    ++broken;
+    example = what;
+  }
+  void ExpectAtMost(double share) const {
+    EXPECT_GT(checked, 20);
+    EXPECT_LE(broken, share * checked) << "of " << checked << ", for example " << example;
+  }
+};
+
+// Libraries change kernels, so that now and then a larger shape is faster, and
+// measured rows show it. It is rare, and hardly ever by half.
 void ExpectMonotone(Op op, const std::vector<int>& dims) {
-  constexpr double kWaveStep = 0.1, kNever = 0.5, kRare = 0.1;
+  constexpr double kWaveStep = 0.1, kRare = 0.1;
+  constexpr double kMuch = 0.5, kHardlyEver = 0.02;
   ForEachTable(op, [&](const Device& device, const Table& table, const std::vector<Kernel>& kernels) {
-    int checked = 0;
-    int fell = 0;
+    Tally a_little, much;
     for (const Kernel& kernel : kernels) {
       if (IsMeasured(device, table, kernel)) continue;  // as it was, outlier or not
       const double us = Us(device, table, kernel);
@@ -100,13 +119,14 @@ void ExpectMonotone(Op op, const std::vector<int>& dims) {
         SetDim(larger, dim, 2 * GetDim(kernel, dim));
         if (static_cast<double>(GetDim(larger, dim)) > table.dim_max[static_cast<std::size_t>(dim)]) continue;
         const double ratio = Us(device, table, larger) / us;
-        ++checked;
-        fell += ratio < 1 - kWaveStep ? 1 : 0;
-        EXPECT_GT(ratio, kNever) << Describe(kernel) << ": twice "
-                                 << DimNamesOf(op).names[static_cast<std::size_t>(dim)];
+        const std::string what = fmt::format("{}: twice {} takes {:.2f} of the time", Describe(kernel),
+                                             DimNamesOf(op).names[static_cast<std::size_t>(dim)], ratio);
+        a_little.Add(ratio >= 1 - kWaveStep, what);
+        much.Add(ratio >= 1 - kMuch, what);
       }
     }
-    EXPECT_LE(fell, kRare * checked);
+    a_little.ExpectAtMost(kRare);
+    much.ExpectAtMost(kHardlyEver);
   });
 }
 
@@ -115,15 +135,23 @@ TEST(PhysicsTest, LargerBatchesOfAttentionTakeLonger) { ExpectMonotone(Op::kAtte
 TEST(PhysicsTest, MoreTokensTakeLonger) { ExpectMonotone(Op::kMoe, {0}); }
 
 TEST(PhysicsTest, NeighboursTakeAboutAsLong) {
-  constexpr double kTileEdge = 0.35;  // one more row of tiles, or another kernel
+  constexpr double kTileEdge = 0.25;  // ln: one more row of tiles, or another kernel
+  constexpr double kRare = 0.03;
   ForEachTable(Op::kGemm, [&](const Device& device, const Table& table, const std::vector<Kernel>& kernels) {
+    Tally steps;
     for (const Kernel& kernel : kernels) {
-      const std::int64_t m = GetDim(kernel, 1);
-      if (m < 512 || static_cast<double>(m + m / 100) > table.dim_max[1]) continue;
+      // Multiples of 8, as large shapes were measured.
+      const std::int64_t m = GetDim(kernel, 1) / 8 * 8;
+      Kernel here = kernel;
+      SetDim(here, 1, m);
       Kernel next = kernel;
-      SetDim(next, 1, m + m / 100);
-      EXPECT_NEAR(std::log(Us(device, table, next) / Us(device, table, kernel)), 0, kTileEdge) << Describe(kernel);
+      SetDim(next, 1, m + std::max<std::int64_t>(m / 800, 1) * 8);
+      if (m < 512 || static_cast<double>(GetDim(next, 1)) > table.dim_max[1]) continue;
+      const double ratio = Us(device, table, next) / Us(device, table, here);
+      steps.Add(std::abs(std::log(ratio)) < kTileEdge,
+                fmt::format("{}: one per cent more rows take {:.2f} of the time", Describe(here), ratio));
     }
+    steps.ExpectAtMost(kRare);
   });
 }
 
