@@ -10,11 +10,11 @@ template <class Form, bool kWithFeatures, int kStride>
 GPUETA_INLINE void FormRows(const Machine<float>& machine, const float* theta, int rows, const float (*dims)[kStride],
                             float* us, float* limit_us, float (*features)[kStride]) {
   const Machine<float> mc = machine;
-  float p[Form::kParams.size()];
+  float p[Form::kParams.size()] = {};
   for (std::size_t i = 0; i < Form::kParams.size(); ++i) p[i] = theta[i];
 #pragma GCC ivdep
   for (int row = 0; row < rows; ++row) {
-    float d[Form::kDims];
+    float d[Form::kDims] = {};
     for (int i = 0; i < Form::kDims; ++i) d[i] = dims[i][row];
     us[row] = Form::template LatencyUs<float>(mc, p, d);
     if constexpr (requires { Form::template LimitUs<float>(mc, p, d); }) {
