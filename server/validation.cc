@@ -117,22 +117,22 @@ struct Floor {
   double us = 0;
   std::string why;
 };
-Floor FloorOf(const Kernel& kernel, const Machine<double>& machine) {
+Floor FloorOf(const Kernel& kernel, const Machine<double>& machine, double tolerance) {
   if (kernel.op() == Op::kCollective) return {};  // bound by links, which data sheets do not cover
   const Counts counts = CountsOf(kernel);
-  const double faster = kernel.op() == Op::kConv2d ? kConvolutionSavings : kPeakTolerance;
+  const double faster = kernel.op() == Op::kConv2d ? kConvolutionSavings : tolerance;
   const double compute_us = static_cast<double>(counts.flops.value()) / (faster * machine.peak);
   const auto bytes = static_cast<double>(counts.bytes().value());
   // What the cache may still hold need not come from DRAM. The bytes of a MoE
   // are an expectation over which experts are active: no bound.
   const bool from_dram = bytes >= 2 * machine.l2 && kernel.op() != Op::kMoe;
-  const double memory_us = from_dram ? (bytes - machine.l2) / (kPeakTolerance * machine.bandwidth) : 0;
+  const double memory_us = from_dram ? (bytes - machine.l2) / (tolerance * machine.bandwidth) : 0;
   if (compute_us >= memory_us) {
     return {compute_us, fmt::format("its {:.4g} operations take that at {} times {:.4g} TFLOPS",
                                     static_cast<double>(counts.flops.value()), faster, machine.peak / 1e6)};
   }
   return {memory_us, fmt::format("its {:.4g} bytes, less the cache, take that at {} times {:.4g} GB/s", bytes,
-                                 kPeakTolerance, machine.bandwidth / 1e3)};
+                                 tolerance, machine.bandwidth / 1e3)};
 }
 
 absl::Status CheckQuantiles(const Kernel& kernel, const Quantiles& q) {
@@ -150,10 +150,10 @@ absl::Status CheckQuantiles(const Kernel& kernel, const Quantiles& q) {
 // What the probes of a table say about physics.
 class PhysicsCheck {
  public:
-  explicit PhysicsCheck(const Machine<double>& machine) : machine_(&machine) {}
+  PhysicsCheck(const Machine<double>& machine, double tolerance) : machine_(&machine), tolerance_(tolerance) {}
 
   void Add(const Kernel& kernel, double p50_us) {
-    const Floor floor = FloorOf(kernel, *machine_);
+    const Floor floor = FloorOf(kernel, *machine_, tolerance_);
     const double excess = floor.us / p50_us;  // above 1: faster than possible
     if (excess > kBinding) ++bound_;
     if (excess > 1) ++impossible_;
@@ -178,6 +178,7 @@ class PhysicsCheck {
   static constexpr int kFewProbes = 4;
 
   const Machine<double>* machine_;
+  double tolerance_;
   int bound_ = 0;
   int impossible_ = 0;
   double worst_ = 1;
@@ -190,7 +191,7 @@ absl::Status ProbeTable(const Predictor& predictor, const Table& table, const Ma
   const std::size_t probes = std::max(kProbesPerTable, kProbesPerLabel * labels);
   EstimateOptions options;
   options.timing = table.key.timing;
-  PhysicsCheck check(machine);
+  PhysicsCheck check(machine, predictor.spec().architecture == "CPU" ? kMeasuredPeakTolerance : kPeakTolerance);
   for (std::size_t i = 0; i < probes; ++i) {
     const std::optional<Kernel> kernel = DrawProbe(table, table.variants[i % labels].label, random);
     if (!kernel.has_value()) continue;

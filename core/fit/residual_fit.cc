@@ -28,11 +28,14 @@ constexpr int kDistilEpochs = 100;
 // for. Products are asked for most: theirs stays fast at a little more loss.
 const std::array<std::vector<int>, 2> kDistilledForms = {{{32, 32}, {64, 64}}};
 double MostLost(Op op) { return op == Op::kGemm ? 0.003 : 0.001; }
-// With many rows: expert layers and convolutions, where libraries choose among
-// more kernels, lose up to a point with less; they are few in a model.
+// With many rows: attention, expert layers and convolutions, where libraries
+// choose among more kernels, lose up to a point with less; they are few in a
+// model.
 std::vector<int> TrainedForm(Op op) {
-  return op == Op::kMoe || op == Op::kConv2d ? std::vector{64, 64} : std::vector{32, 32};
+  return op == Op::kGemm || op == Op::kVector ? std::vector{32, 32} : std::vector{64, 64};
 }
+constexpr std::size_t kProcessRows = 1200;
+constexpr std::size_t kShapesBetween = 10000;
 constexpr Eigen::Index kManyRowsSeen = 6'000'000;
 constexpr double kHeldBack = 0.15;
 constexpr double kMinNoise = 0.003;
@@ -82,12 +85,19 @@ Distillation Concatenated(std::initializer_list<const Distillation*> parts) {
   Eigen::Index at = 0;
   for (const Distillation* part : parts) {
     const Eigen::Index rows = part->y.size();
+    if (rows == 0) continue;
     all.x.middleRows(at, rows) = part->x;
     all.y.segment(at, rows) = part->y;
     all.spread.segment(at, rows) = part->spread;
     at += rows;
   }
   return all;
+}
+
+Distillation RowsWithoutLabels(const TableData& rows, const std::vector<Variant>& variants) {
+  const TableData unlabelled = WithoutLabels(rows);
+  return {unlabelled.Features().cast<float>(), (rows.ln_us - PredictFamily(unlabelled, variants)).cast<float>(),
+          Eigen::VectorXd::Zero(rows.size())};
 }
 
 // Mean |predicted/observed − 1| that the network adds to the exact model's: its
@@ -147,32 +157,36 @@ ResidualFit Trained(const TableData& data, const std::vector<Variant>& variants,
   const Eigen::MatrixXf features = data.Features().cast<float>();
   const Eigen::VectorXf y = left_over.cast<float>();
   const Eigen::MatrixXf unseen = features(test, Eigen::all);
-  Eigen::MatrixXf x = features(train, Eigen::all);
-  Eigen::VectorXf target = y(train);
-  if (HasLabels(data)) {
-    // One row in four once more without its label.
-    std::vector<std::size_t> some;
-    for (std::size_t i = 0; i < train.size(); i += 4) some.push_back(static_cast<std::size_t>(train[i]));
-    const TableData unlabelled = WithoutLabels(data.Subset(some));
-    const Eigen::MatrixXf more = unlabelled.Features().cast<float>();
-    const Eigen::Index known = x.rows();
-    x.conservativeResize(known + more.rows(), Eigen::NoChange);
-    x.bottomRows(more.rows()) = more;
-    target.conservativeResize(known + more.rows());
-    target.tail(more.rows()) = (unlabelled.ln_us - PredictFamily(unlabelled, variants)).cast<float>();
+  const Eigen::MatrixXf x = features(train, Eigen::all);
+  const Distillation rows{x, y(train), Eigen::VectorXd::Zero(x.rows())};
+  std::vector<std::size_t> few, quarter;
+  for (std::size_t i = 0; i < train.size(); ++i) {
+    if (few.size() < kProcessRows) few.push_back(static_cast<std::size_t>(train[i]));
+    if (i % 4 == 0) quarter.push_back(static_cast<std::size_t>(train[i]));
   }
+  const Distillation unlabelled = HasLabels(data) ? RowsWithoutLabels(data.Subset(quarter), variants) : Distillation{};
+  // Between the rows the network would guess: sweeps in powers of two say nothing
+  // of what lies between. There it follows a process fitted to a few of them.
+  const TableData known = data.Subset(few);
+  const ExactModel exact = ExactModel::Fit(known, variants, seed);
+  std::vector<Measurement> storage, unlabelled_storage;
+  const TableData between = SyntheticShapes(known, kShapesBetween, seed, storage);
+  const TableData more = SyntheticShapes(known, HasLabels(data) ? kShapesBetween / 4 : 0, seed + 1, unlabelled_storage);
+  const Distillation shapes = At(between, between, variants, exact);
+  const Distillation unlabelled_shapes = At(more, WithoutLabels(more), variants, exact);
+  const Distillation lessons = Concatenated({&rows, &unlabelled, &shapes, &unlabelled_shapes});
   ResidualFit fit;
   // As many steps for any number of rows: many, unless that learns the noise.
   double least = y(test).cwiseAbs().mean();
   fit.held_out = WithoutSpread(left_over);
   for (Eigen::Index rows_seen : {kManyRowsSeen, kManyRowsSeen / 4, kManyRowsSeen / 16}) {
     TrainOptions options{.hidden = TrainedForm(data.key.op), .seed = seed};
-    options.epochs = static_cast<int>(std::clamp<Eigen::Index>(rows_seen / x.rows(), 10, 400));
-    Residual residual = TrainNetwork(x, target, options);
+    options.epochs = static_cast<int>(std::clamp<Eigen::Index>(rows_seen / lessons.x.rows(), 10, 400));
+    Residual residual = TrainNetwork(lessons.x, lessons.y, options);
     const Eigen::VectorXd error = (y(test) - EvaluateNetwork(residual, unseen)).cast<double>();
     if (MeanAbsolute(error) >= least) continue;
     least = MeanAbsolute(error);
-    FitSpread(x, (target - EvaluateNetwork(residual, x)).cwiseAbs().cast<double>(), residual);
+    FitSpread(x, (y(train) - EvaluateNetwork(residual, x)).cwiseAbs().cast<double>(), residual);
     fit.held_out = WithSpread(error, EvaluateSpread(residual, unseen));
     fit.residual = std::move(residual);
   }

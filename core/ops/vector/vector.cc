@@ -48,7 +48,7 @@ constexpr VectorOpInfo kOps[] = {
     {"rmsnorm", 5, true, "rmsnorm"},
     {"batchnorm", 2, false, "mul"},
     {"groupnorm", 8, true, "layernorm"},
-    {"reduce", 1, true, "layernorm"},
+    {"reduce", 1, true, "layernorm", true},
     {"cumsum", 1, true, "softmax"},
     {"pool", 1, false, "relu"},
     {"resize", 4, false, "relu"},
@@ -92,9 +92,10 @@ Counts CountsOf(const Vector& v, DType dtype) {
   const int bits = BitsOf(dtype).activation;
   const Count elements = Product({v.rows, v.cols});
   Counts counts;
-  counts.flops = elements * Count(InfoOf(v.op).flops_per_element);
+  const VectorOpInfo info = InfoOf(v.op);
+  counts.flops = elements * Count(info.flops_per_element);
   counts.bytes_read = BytesOf(elements * Count(v.operands), bits);
-  counts.bytes_written = BytesOf(elements, bits);
+  counts.bytes_written = BytesOf(info.one_result_per_row ? Count(v.rows) : elements, bits);
   return counts;
 }
 

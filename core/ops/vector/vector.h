@@ -35,12 +35,14 @@ struct VectorOpInfo {
   int flops_per_element;  // arithmetic of one output element, rounded
   bool row_wise;          // reduces along cols
   std::string_view like;  // the operator whose measurements stand in for it
+  bool one_result_per_row = false;
 };
 
 // Never fails: an unknown name is an elementwise operator of 1 FLOP.
 VectorOpInfo InfoOf(std::string_view op);
 
-// Bytes: element size · rows · cols · (operands + 1).
+// Bytes: element size · rows · cols · (operands + 1); an operator with one
+// result per row writes rows elements.
 Counts CountsOf(const Vector& vector, DType dtype);
 
 }  // namespace gpueta
