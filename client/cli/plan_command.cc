@@ -21,6 +21,9 @@ namespace {
 
 constexpr std::size_t kGeneratedPerChosen = 20;  // candidates for each row to choose
 
+// Nobody measures more in one go; choosing takes time with the square of it.
+constexpr std::size_t kMostRows = 20000;
+
 struct PlanArgs {
   std::string op;
   std::string device;
@@ -188,7 +191,9 @@ void AddPlan(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* plan = app.add_subcommand("plan", "Choose which kernels to measure next");
   plan->add_option("--op", args->op, "gemm, conv2d, attention, moe, vector, collective or custom")->required();
   plan->add_option("--device", args->device, "Slug of the device")->required();
-  plan->add_option("--budget", args->budget, "How many rows to choose")->required()->check(CLI::PositiveNumber);
+  plan->add_option("--budget", args->budget, "How many rows to choose")
+      ->required()
+      ->check(CLI::Range(std::size_t{1}, kMostRows));
   plan->add_option("--candidates", args->candidates,
                    "CSV to choose from; a latency column is ignored (default: generated shapes)")
       ->check(CLI::ExistingFile);
