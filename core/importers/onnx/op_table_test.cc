@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/importers/onnx/op_rule.h"
+
+namespace gpueta::onnx_import {
+namespace {
+
+TEST(KnownOpsTest, HoldsTheOperatorsOfRealModels) {
+  const std::set<std::string_view> real = {"Abs",
+                                           "Add",
+                                           "And",
+                                           "AveragePool",
+                                           "BatchNormalization",
+                                           "Cast",
+                                           "Clip",
+                                           "Concat",
+                                           "Constant",
+                                           "ConstantOfShape",
+                                           "Conv",
+                                           "Cos",
+                                           "CumSum",
+                                           "Div",
+                                           "Equal",
+                                           "Erf",
+                                           "Expand",
+                                           "Flatten",
+                                           "Gather",
+                                           "GatherElements",
+                                           "GatherND",
+                                           "Gemm",
+                                           "GlobalAveragePool",
+                                           "Greater",
+                                           "GreaterOrEqual",
+                                           "HardSigmoid",
+                                           "HardSwish",
+                                           "IsNaN",
+                                           "LayerNormalization",
+                                           "Less",
+                                           "LessOrEqual",
+                                           "Log",
+                                           "MatMul",
+                                           "Max",
+                                           "MaxPool",
+                                           "Min",
+                                           "Mod",
+                                           "Mul",
+                                           "Neg",
+                                           "Not",
+                                           "Pad",
+                                           "Pow",
+                                           "Range",
+                                           "Reciprocal",
+                                           "ReduceMean",
+                                           "Relu",
+                                           "Reshape",
+                                           "ScatterND",
+                                           "Shape",
+                                           "Sigmoid",
+                                           "Sin",
+                                           "Slice",
+                                           "Softmax",
+                                           "Split",
+                                           "Sqrt",
+                                           "Squeeze",
+                                           "Sub",
+                                           "Tanh",
+                                           "Transpose",
+                                           "Unsqueeze",
+                                           "Where"};
+  for (std::string_view op : real) EXPECT_TRUE(KnownOps().contains(op)) << op;
+}
+
+TEST(KnownOpsTest, EveryRuleIsComplete) {
+  for (const auto& [op, rule] : KnownOps()) {
+    EXPECT_NE(rule.infer, nullptr) << op;
+    EXPECT_NE(rule.cost, nullptr) << op;
+  }
+}
+
+}  // namespace
+}  // namespace gpueta::onnx_import
