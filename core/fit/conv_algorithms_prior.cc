@@ -5,10 +5,10 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <random>
 #include <utility>
 
 #include "core/fit/boosted_trees.h"
+#include "core/fit/folds.h"
 #include "core/fit/least_squares.h"
 #include "core/fit/order_statistic.h"
 
@@ -17,8 +17,7 @@ namespace {
 
 enum Class : std::size_t { kDirect, kFusedWinograd, kBatchedWinograd, kFft };
 constexpr std::size_t kClasses = 4;
-constexpr std::size_t kMinRows = 8;  // of a class that is fitted
-constexpr int kFolds = 5;
+constexpr std::size_t kMinRows = 8;   // of a class that is fitted
 constexpr double kLeastShare = 1e-3;  // of the probability
 
 // As cuDNN names its kernels; a plain sgemm in a convolution multiplies
@@ -226,22 +225,10 @@ class ConvAlgorithmsPrior : public Prior {
 
 std::map<std::uint32_t, Probabilities> HeldOutProbabilities(const TableData& data, const Eigen::MatrixXd& x,
                                                             const std::vector<Class>& classes, std::uint64_t seed) {
-  std::vector<Eigen::Index> order(classes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::mt19937_64 random(seed);
-  std::shuffle(order.begin(), order.end(), random);
   std::map<std::uint32_t, Probabilities> held_out;
-  for (std::size_t fold = 0; fold < kFolds; ++fold) {
-    std::vector<Eigen::Index> train, test;
+  for (const auto& [train, test] : Folds(x.rows(), seed)) {
     std::vector<Class> train_classes;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      if (i % kFolds == fold) {
-        test.push_back(order[i]);
-      } else {
-        train.push_back(order[i]);
-        train_classes.push_back(classes[static_cast<std::size_t>(order[i])]);
-      }
-    }
+    for (Eigen::Index r : train) train_classes.push_back(classes[static_cast<std::size_t>(r)]);
     const std::vector<Probabilities> said = Classifier(x(train, Eigen::all), train_classes)(x(test, Eigen::all));
     for (std::size_t i = 0; i < test.size(); ++i)
       held_out[HashOf(data.rows[static_cast<std::size_t>(test[i])]->kernel)] = said[i];

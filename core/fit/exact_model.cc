@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
-#include <random>
 #include <utility>
 
 #include "core/fit/conv_algorithms_prior.h"
+#include "core/fit/folds.h"
 #include "core/fit/gemm_tiles_prior.h"
 #include "core/fit/local_error.h"
 #include "core/fit/order_statistic.h"
@@ -15,7 +14,6 @@ namespace gpueta {
 namespace {
 
 constexpr Eigen::Index kHyperRows = 500;
-constexpr int kFolds = 5;
 constexpr int kWeightSteps = 10;
 
 // With the values beyond six deviations (of normal noise, from the median
@@ -29,16 +27,8 @@ Eigen::VectorXd Winsorised(const Eigen::VectorXd& values) {
 
 // y − what trees fitted to the other folds say.
 Eigen::VectorXd HeldOutOfTrees(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, std::uint64_t seed) {
-  std::vector<Eigen::Index> order(static_cast<std::size_t>(x.rows()));
-  std::iota(order.begin(), order.end(), 0);
-  std::mt19937_64 random(seed);
-  std::shuffle(order.begin(), order.end(), random);
   Eigen::VectorXd held_out(y.size());
-  for (int fold = 0; fold < kFolds; ++fold) {
-    std::vector<Eigen::Index> train;
-    std::vector<Eigen::Index> test;
-    for (std::size_t i = 0; i < order.size(); ++i)
-      (static_cast<int>(i % kFolds) == fold ? test : train).push_back(order[i]);
+  for (const auto& [train, test] : Folds(x.rows(), seed)) {
     const Eigen::VectorXd predicted = BoostedTrees::Fit(x(train, Eigen::all), y(train)).Predict(x(test, Eigen::all));
     held_out(test) = y(test) - predicted;
   }
