@@ -37,16 +37,6 @@ nlohmann::json ToJson(const Profile& profile, const std::string& id, const std::
   return {{"device", profile.device}, {"id", id}, {"path", path}, {"tables", tables}};
 }
 
-absl::StatusOr<std::vector<Measurement>> ReadRows(const FitArgs& args) {
-  std::vector<Measurement> all;
-  for (const std::string& path : args.measurements) {
-    GPUETA_ASSIGN_OR_RETURN(std::vector<Measurement> rows, ReadMeasurementFile(path));
-    if (!args.pool) GPUETA_RETURN_IF_ERROR(CheckDevice(rows, path, args.device));
-    all.insert(all.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
-  }
-  return all;
-}
-
 absl::StatusOr<Profile> FitPool(const FitArgs& args, std::vector<Measurement> rows, const FitOptions& options) {
   const Catalogue& catalogue = Catalogue::BuiltIn();
   std::set<std::string> excluded;
@@ -63,7 +53,9 @@ std::int64_t CreationTime() {
 }
 
 absl::Status Fit(const FitArgs& args, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(std::vector<Measurement> rows, ReadRows(args));
+  GPUETA_ASSIGN_OR_RETURN(std::vector<Measurement> rows, args.pool
+                                                             ? ReadMeasurementFiles(args.measurements)
+                                                             : ReadMeasurementFilesOf(args.measurements, args.device));
   terminal::Progress progress;
   FitOptions options;
   options.seed = globals.seed;

@@ -15,6 +15,8 @@ absl::StatusOr<std::vector<Measurement>> ReadMeasurementFiles(const std::vector<
   return all;
 }
 
+namespace {
+
 absl::Status CheckDevice(const std::vector<Measurement>& rows, const std::string& path, const std::string& slug) {
   const Catalogue& catalogue = Catalogue::BuiltIn();
   const std::string wanted = catalogue.CanonicalSlug(slug);
@@ -24,6 +26,19 @@ absl::Status CheckDevice(const std::vector<Measurement>& rows, const std::string
                            slug);
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Measurement>> ReadMeasurementFilesOf(const std::vector<std::string>& paths,
+                                                                const std::string& slug) {
+  std::vector<Measurement> all;
+  for (const std::string& path : paths) {
+    GPUETA_ASSIGN_OR_RETURN(std::vector<Measurement> rows, ReadMeasurementFile(path));
+    GPUETA_RETURN_IF_ERROR(CheckDevice(rows, path, slug));
+    all.insert(all.end(), std::make_move_iterator(rows.begin()), std::make_move_iterator(rows.end()));
+  }
+  return all;
 }
 
 absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& spec_path) {

@@ -19,9 +19,10 @@ namespace gpueta::cli {
 absl::StatusOr<std::vector<Measurement>> ReadMeasurementFiles(const std::vector<std::string>& paths,
                                                               const ReadOptions& options = {});
 
-// INVALID_ARGUMENT naming the file and line of the first row whose device is
-// neither `slug` nor one of its aliases.
-absl::Status CheckDevice(const std::vector<Measurement>& rows, const std::string& path, const std::string& slug);
+// The same of one device: INVALID_ARGUMENT naming file and line of the first
+// row whose device is neither `slug` nor one of its aliases.
+absl::StatusOr<std::vector<Measurement>> ReadMeasurementFilesOf(const std::vector<std::string>& paths,
+                                                                const std::string& slug);
 
 // The catalogue's spec, or that of a --spec file.
 absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& spec_path);

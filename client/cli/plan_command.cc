@@ -174,7 +174,7 @@ absl::Status Plan(const PlanArgs& args, const Globals& globals) {
   if (!op.has_value())
     return InvalidArgument("--op: \"{}\" is not one of gemm, conv2d, attention, moe, vector, collective, custom",
                            args.op);
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> measured, ReadMeasurementFiles(args.measured));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> measured, ReadMeasurementFilesOf(args.measured, args.device));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Line> lines, LinesAskedFor(args, *op));
   GPUETA_ASSIGN_OR_RETURN(const Planned planned, args.candidates.empty()
                                                      ? Generate(args, *op, lines, measured, globals.seed)
