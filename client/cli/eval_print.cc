@@ -98,7 +98,6 @@ std::vector<std::string> NotesOf(const Judged& judged) {
     notes.push_back(fmt::format("rows left out as --{} cannot answer them: {}; the first is {}", side.side, side.rows,
                                 side.reason));
   }
-  if (!judged.compared) return notes;
   for (const auto& [side, rows] : {std::pair("profile", &judged.rows), std::pair("against", &judged.against)}) {
     const auto bare = std::ranges::count_if(
         *rows, [](const JudgedRow& row) { return row.estimate.provenance == Provenance::kRoofline; });

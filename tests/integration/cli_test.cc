@@ -252,6 +252,17 @@ TEST_F(CliTest, MeasurementsThatAreWrongNameTheirLineAndColumn) {
       Run({"fit", "--device", "t4", "--measurements", Write("none.csv", kVectorHeader), "--out", Path("x.profile")}),
       HasSubstr("no measurements of t4"));
   EXPECT_FALSE(std::filesystem::exists(Path("x.profile")));
+  for (const char* command : {"fit", "plan"}) {
+    std::vector<std::string> line = {command, "--device", "l40s", "--out", Path("x.out")};
+    const std::string rows = Write("of_t4.csv", kVectorHeader + good);
+    for (const std::string& more :
+         command == std::string("fit")
+             ? std::vector<std::string>{"--measurements", rows}
+             : std::vector<std::string>{"--op", "vector", "--budget", "3", "--measured", rows})
+      line.push_back(more);
+    ExpectOneLine(Run(line), AllOf(HasSubstr("of_t4.csv:2"), HasSubstr("is t4, but --device is l40s")));
+    EXPECT_FALSE(std::filesystem::exists(Path("x.out")));
+  }
 }
 
 TEST_F(CliTest, ProfilesThatAreDamagedAreRefused) {
@@ -289,6 +300,14 @@ std::string AdditionsOn(const std::string& device, int shapes, double us_per_row
     }
   }
   return rows;
+}
+
+TEST_F(CliTest, EvalSaysWhenAProfileDoesNotAnswer) {
+  std::filesystem::create_directory(Path("none"));
+  const Outcome judged = Run({"--profiles", Path("none"), "eval", "--measurements",
+                              Write("rows.csv", kVectorHeader + AdditionsOn("t4", 40, 0.8))});
+  EXPECT_EQ(judged.status, 0);
+  EXPECT_THAT(judged.standard_output, HasSubstr("from the data sheet alone: 80"));
 }
 
 TEST_F(CliTest, EvalSaysHowSureItsFiguresAre) {
