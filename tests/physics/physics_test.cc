@@ -134,26 +134,32 @@ TEST(PhysicsTest, LargerProductsTakeLonger) { ExpectMonotone(Op::kGemm, {1, 2, 3
 TEST(PhysicsTest, LargerBatchesOfAttentionTakeLonger) { ExpectMonotone(Op::kAttention, {0}); }
 TEST(PhysicsTest, MoreTokensTakeLonger) { ExpectMonotone(Op::kMoe, {0}); }
 
-TEST(PhysicsTest, NeighboursTakeAboutAsLong) {
-  constexpr double kTileEdge = 0.25;  // ln: one more row of tiles, or another kernel
-  constexpr double kRare = 0.03;
-  ForEachTable(Op::kGemm, [&](const Device& device, const Table& table, const std::vector<Kernel>& kernels) {
+// Where sweeps were measured in powers of two and multiples of 8, what lies
+// between must not jump.
+void ExpectContinuous(Op op, int dim, double most_ln, double rare) {
+  constexpr std::int64_t kSmallest = 8;  // a step of one is large below
+  ForEachTable(op, [&](const Device& device, const Table& table, const std::vector<Kernel>& kernels) {
     Tally steps;
     for (const Kernel& kernel : kernels) {
-      // Multiples of 8, as large shapes were measured.
-      const std::int64_t m = GetDim(kernel, 1) / 8 * 8;
-      Kernel here = kernel;
-      SetDim(here, 1, m);
+      const std::int64_t here = GetDim(kernel, dim);
       Kernel next = kernel;
-      SetDim(next, 1, m + std::max<std::int64_t>(m / 800, 1) * 8);
-      if (m < 512 || static_cast<double>(GetDim(next, 1)) > table.dim_max[1]) continue;
-      const double ratio = Us(device, table, next) / Us(device, table, here);
-      steps.Add(std::abs(std::log(ratio)) < kTileEdge,
-                fmt::format("{}: one per cent more rows take {:.2f} of the time", Describe(here), ratio));
+      SetDim(next, dim, here + std::max<std::int64_t>(here / 100, 1));
+      if (here < kSmallest || static_cast<double>(GetDim(next, dim)) > table.dim_max[static_cast<std::size_t>(dim)])
+        continue;
+      if (IsMeasured(device, table, kernel) || IsMeasured(device, table, next)) continue;
+      const double ratio = Us(device, table, next) / Us(device, table, kernel);
+      steps.Add(std::abs(std::log(ratio)) < most_ln,
+                fmt::format("{}: with {} of {} it takes {:.2f} of the time", Describe(kernel), GetDim(next, dim),
+                            DimNamesOf(op).names[static_cast<std::size_t>(dim)], ratio));
     }
-    steps.ExpectAtMost(kRare);
+    steps.ExpectAtMost(rare);
   });
 }
+
+// Steps are one more row of tiles, a wave that begins, or another kernel.
+TEST(PhysicsTest, OnePerCentMoreRowsOfAProductAreNoJump) { ExpectContinuous(Op::kGemm, 1, 0.25, 0.03); }
+TEST(PhysicsTest, OneMoreSequenceIsNoJump) { ExpectContinuous(Op::kAttention, 0, 0.3, 0.03); }
+TEST(PhysicsTest, OnePerCentMoreTokensAreNoJump) { ExpectContinuous(Op::kMoe, 0, 0.25, 0.03); }
 
 TEST(PhysicsTest, AHundredTimesLargerStaysNearTheRoofline) {
   // Sustained clocks of a passively cooled card under load are half of those
