@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <fstream>
 #include <map>
@@ -164,6 +165,51 @@ INSTANTIATE_TEST_SUITE_P(
                       BadTrace{"{\"traceEvents\": [{\"ph\": \"X\", \"name\": \"a\", \"ts\": 1, \"dur\": -1}]}",
                                "event \"a\": ts 1 and dur -1 are no times"},
                       BadTrace{"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "nested deeper than any trace"}));
+
+// A trace of one call after another, made as it is read.
+class EndlessCalls : public std::streambuf {
+ public:
+  explicit EndlessCalls(int calls) : calls_(calls) { Show("{\"traceEvents\": ["); }
+
+ protected:
+  int_type underflow() override {
+    if (calls_ < 0) return traits_type::eof();
+    if (calls_-- == 0) {
+      Show("{}]}");
+    } else {
+      Show(
+          fmt::format("{{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::relu\", \"pid\": 1, \"tid\": 1, "
+                      "\"ts\": {}, \"dur\": 1, \"args\": {{\"stack\": \"{:400}\", \"Input Dims\": [[4, 8]], "
+                      "\"Input type\": [\"float\"], \"Concrete Inputs\": [\"\"]}}}},",
+                      2 * calls_, ""));
+    }
+    return traits_type::to_int_type(*gptr());
+  }
+
+ private:
+  void Show(std::string text) {
+    text_ = std::move(text);
+    setg(text_.data(), text_.data(), text_.data() + text_.size());
+  }
+
+  int calls_;
+  std::string text_;
+};
+
+TEST(TraceTest, MemoryGoesWithEventsNotWithText) {
+  constexpr int kCalls = 100'000;  // 60 MB of text
+  EndlessCalls buffer(kCalls);
+  std::istream in(&buffer);
+  rusage before{};
+  getrusage(RUSAGE_SELF, &before);
+  const absl::StatusOr<Trace> trace = ReadKinetoTrace(in);
+  rusage after{};
+  getrusage(RUSAGE_SELF, &after);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_THAT(trace->calls, SizeIs(kCalls));
+  EXPECT_THAT(trace->signatures, SizeIs(1));
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 20 << 10);  // KiB
+}
 
 TEST(TraceTest, EmptyTracesHaveNoGraph) {
   std::istringstream in("{\"traceEvents\": [{\"ph\": \"M\", \"name\": \"process_name\"}]}");
