@@ -23,9 +23,9 @@ struct ImportTraceArgs {
 absl::StatusOr<std::string> DeviceOf(const Trace& trace, const ImportTraceArgs& args, const std::string& path) {
   if (!args.device.empty()) return args.device;
   if (trace.kernels.empty()) return "cpu";
-  std::string slug = SlugOfTrace(trace);
+  std::string slug = SlugOf(trace.device);
   if (!slug.empty()) return slug;
-  return InvalidArgument("{}: \"{}\" is no device of the catalogue; name it with --device", path, trace.device_name);
+  return InvalidArgument("{}: \"{}\" is no device of the catalogue; name it with --device", path, trace.device.name);
 }
 
 absl::Status ImportTrace(const ImportTraceArgs& args, const Globals& globals) {

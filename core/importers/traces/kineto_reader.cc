@@ -69,7 +69,7 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   bool string(string_t& value) override {
     if (value.size() > kMaxText) value.resize(kMaxText);
     if (!InEvent()) {
-      if (Key(0) == "deviceProperties" && LastKey() == "name" && trace_.device_name.empty()) trace_.device_name = value;
+      if (OfFirstDevice("name") && trace_.device.name.empty()) trace_.device.name = value;
       return true;
     }
     const std::size_t depth = keys_.size() - event_depth_;
@@ -138,6 +138,11 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     return InEvent() && keys_.size() > event_depth_ + 2 && Key(event_depth_) == "args" &&
            Key(event_depth_ + 1) == "Input Dims";
   }
+  // Whether the value at hand is this property of a device; the first one given
+  // counts.
+  bool OfFirstDevice(std::string_view property) const {
+    return keys_.size() == 3 && Key(0) == "deviceProperties" && LastKey() == property;
+  }
   // The key at a depth, empty where there is none.
   const std::string& Key(std::size_t depth) const {
     static const std::string none;
@@ -168,7 +173,11 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool Number(std::int64_t whole, double value) {
-    if (!InEvent()) return true;
+    if (!InEvent()) {
+      if (OfFirstDevice("numSms") && trace_.device.sm_count == 0) trace_.device.sm_count = whole;
+      if (OfFirstDevice("totalGlobalMem") && trace_.device.memory_bytes == 0) trace_.device.memory_bytes = whole;
+      return true;
+    }
     const std::size_t depth = keys_.size() - event_depth_;
     if (depth == 1) {
       const std::string& key = LastKey();

@@ -44,10 +44,12 @@ class Row {
   sqlite3_stmt* statement_;
 };
 
-bool HasTable(sqlite3* db, const char* table) {
-  return sqlite3_table_column_metadata(db, nullptr, table, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr) ==
+bool HasColumn(sqlite3* db, const char* table, const char* column) {
+  return sqlite3_table_column_metadata(db, nullptr, table, column, nullptr, nullptr, nullptr, nullptr, nullptr) ==
          SQLITE_OK;
 }
+
+bool HasTable(sqlite3* db, const char* table) { return HasColumn(db, table, nullptr); }
 
 // Calls `row` for each row; stops at its first error.
 template <class OnRow>
@@ -86,8 +88,12 @@ class Reader {
  private:
   absl::Status ReadDevice() {
     if (!HasTable(db_, "TARGET_INFO_GPU")) return absl::OkStatus();
-    return ForEachRow(db_, "SELECT name FROM TARGET_INFO_GPU ORDER BY id", [this](const Row& row) {
-      if (trace_.device_name.empty()) trace_.device_name = row.Text(0);
+    const bool has_sizes =
+        HasColumn(db_, "TARGET_INFO_GPU", "smCount") && HasColumn(db_, "TARGET_INFO_GPU", "totalMemory");
+    const std::string query = fmt::format("SELECT name{} FROM TARGET_INFO_GPU ORDER BY id LIMIT 1",
+                                          has_sizes ? ", smCount, totalMemory" : "");
+    return ForEachRow(db_, query.c_str(), [&](const Row& row) {
+      trace_.device = {row.Text(0), has_sizes ? row.Integer(1) : 0, has_sizes ? row.Integer(2) : 0};
       return absl::OkStatus();
     });
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/importers/traces/traced_device.h"
 #include "core/ops/kernel.h"
 
 namespace gpueta {
@@ -51,7 +52,7 @@ struct DeviceKernel {
 };
 
 struct Trace {
-  std::string device_name;  // of the first device, "NVIDIA H100 80GB HBM3"; empty: none
+  TracedDevice device;  // the first
   std::vector<OpSignature> signatures;
   std::vector<OpCall> calls;  // in the file's order
   std::vector<std::string> kernel_names;

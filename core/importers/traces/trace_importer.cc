@@ -108,7 +108,7 @@ absl::Status AddCalls(const Trace& trace, const Attribution& attribution, GraphW
 }
 
 absl::Status AddDeviceKernels(const Trace& trace, const Attribution& attribution, GraphWriter& writer, Graph& graph) {
-  const std::string slug = SlugOfTrace(trace);
+  const std::string slug = SlugOf(trace.device);
   const CatalogueEntry* entry = slug.empty() ? nullptr : Catalogue::BuiltIn().Find(slug);
   const double bandwidth_gb_s = entry == nullptr ? kTypicalBandwidthGbS : entry->spec.mem_bandwidth_gb_s;
   std::vector<std::uint32_t> by_time(trace.kernels.size());
@@ -278,20 +278,6 @@ absl::StatusOr<Graph> ImportTraceFile(const std::string& path) {
   absl::StatusOr<Graph> graph = GraphOfTrace(trace, name.substr(0, name.find('.')));
   if (!graph.ok()) return Prefixed(graph.status(), path);
   return graph;
-}
-
-std::string SlugOfTrace(const Trace& trace) {
-  std::string slug;
-  for (char c : trace.device_name) {
-    const bool upper = c >= 'A' && c <= 'Z';
-    slug += upper ? static_cast<char>(c - 'A' + 'a') : c == ' ' ? '-' : c;
-  }
-  for (std::string_view brand : {"nvidia-", "tesla-", "geforce-"}) {
-    if (slug.starts_with(brand)) slug.erase(0, brand.size());
-    const CatalogueEntry* entry = Catalogue::BuiltIn().Find(slug);
-    if (entry != nullptr) return entry->spec.slug;
-  }
-  return "";
 }
 
 absl::StatusOr<std::vector<Measurement>> MeasurementsOfTrace(const Trace& trace, const std::string& device,

@@ -34,9 +34,6 @@ absl::StatusOr<Graph> GraphOfTrace(const Trace& trace, std::string display_name)
 // The graph of a file, displayed by its name without extensions.
 absl::StatusOr<Graph> ImportTraceFile(const std::string& path);
 
-// The catalogue's slug of the traced device, if its name tells; empty if not.
-std::string SlugOfTrace(const Trace& trace);
-
 // Kernels of known operators with their median time: on the device (timing
 // kernel; with the kernel's name and grid where there is one), or of the host's
 // call where the trace has no device (timing eager). `source` says where rows
