@@ -127,6 +127,7 @@ BodyWalk::BodyWalk(const onnx::ModelProto& model, Graph& graph, Notes& notes)
 }
 
 absl::Status BodyWalk::AddGraph(const onnx::GraphProto& body, Scope& scope) {
+  if (scope.depth > 0) node_budget_ -= CostOf(body);
   GPUETA_RETURN_IF_ERROR(AddInitialisers(body, scope));
   for (const auto* declared : {&body.value_info(), &body.output()}) {
     for (const onnx::ValueInfoProto& value : *declared) scope.declared.emplace(value.name(), &value.type());

@@ -80,6 +80,8 @@ class BodyWalk {
                                                    std::vector<Tensor> inputs, std::int64_t iteration, Scope& scope);
   Tensor Stacked(const onnx::NodeProto& node, std::vector<Tensor> parts, std::int64_t axis, const Scope& scope);
   void Define(const std::string& name, Tensor tensor, Scope& scope);
+  // What walking a body costs beside its nodes, in nodes.
+  static std::int64_t CostOf(const onnx::GraphProto& body);
   bool FitsBudget(std::int64_t trips, const onnx::GraphProto& body) const;
   void Assume(const onnx::NodeProto& node, const std::string& assumption);
   absl::StatusOr<const Tensor*> InputOf(const onnx::NodeProto& node, int input, const Scope& scope) const;
@@ -91,6 +93,7 @@ class BodyWalk {
   std::set<std::string> symbols_;
   std::set<const onnx::GraphProto*> counted_;                 // whose initialisers are in the graph's parameters
   std::unordered_map<std::string, Function> functions_;       // by "domain:name"
+  SymbolValues nominal_sizes_;                                // of the inputs' symbols
   std::unordered_map<const void*, std::vector<int>> orders_;  // of bodies' nodes, by their list
   std::int64_t node_budget_;
   std::int64_t folding_budget_;

@@ -64,9 +64,7 @@ Tensor KnownScalar(ElementType type, const SymInt& value) {
 
 // What the kernels of nodes [begin, end) would take on some device, at nominal
 // sizes: to tell the heavier of two branches.
-double WeightOf(const Graph& graph, std::size_t begin, std::size_t end) {
-  SymbolValues values;
-  for (const Graph::Symbol& symbol : graph.symbols) values[symbol.name] = kNominalSize;
+double WeightOf(const Graph& graph, const SymbolValues& values, std::size_t begin, std::size_t end) {
   double weight = 0;
   for (std::size_t i = begin; i < end; ++i) {
     const GraphNode& node = graph.nodes[i];
@@ -130,6 +128,7 @@ absl::Status BodyWalk::CallFunction(const Function& called, const onnx::NodeProt
     return InvalidArgument("{}: the function has {} inputs and {} outputs, the call {} and {}", Describe(call),
                            function.input_size(), function.output_size(), call.input_size(), call.output_size());
   }
+  node_budget_ -= function.input_size();
   CallAttributes attributes;
   for (const onnx::AttributeProto& otherwise : called.defaults) attributes.emplace(otherwise.name(), &otherwise);
   for (const onnx::AttributeProto& given : call.attribute()) {
@@ -201,7 +200,11 @@ absl::Status BodyWalk::AddIf(const onnx::NodeProto& node, Scope& scope) {
     const std::size_t middle = graph_.nodes.size();
     GPUETA_ASSIGN_OR_RETURN(std::vector<Tensor> others, AddBranch(node, "else_branch", scope));
     const std::size_t end = graph_.nodes.size();
-    const bool takes_else = WeightOf(graph_, middle, end) > WeightOf(graph_, begin, middle);
+    if (nominal_sizes_.empty()) {
+      for (const Graph::Symbol& symbol : graph_.symbols) nominal_sizes_[symbol.name] = kNominalSize;
+    }
+    const bool takes_else =
+        WeightOf(graph_, nominal_sizes_, middle, end) > WeightOf(graph_, nominal_sizes_, begin, middle);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const bool differ = outputs[i].shape != others[i].shape || outputs[i].type != others[i].type;
       if (takes_else) outputs[i] = std::move(others[i]);
@@ -247,8 +250,13 @@ absl::StatusOr<std::vector<Tensor>> BodyWalk::AddIteration(const onnx::NodeProto
   return outputs;
 }
 
+std::int64_t BodyWalk::CostOf(const onnx::GraphProto& body) {
+  return std::int64_t{body.input_size()} + body.output_size() + body.value_info_size() + body.initializer_size() +
+         body.sparse_initializer_size();
+}
+
 bool BodyWalk::FitsBudget(std::int64_t trips, const onnx::GraphProto& body) const {
-  return trips <= kMostTrips && trips * (body.node_size() + body.output_size() + 1) < node_budget_ / 2;
+  return trips <= kMostTrips && trips * (CostOf(body) + body.node_size() + 1) < node_budget_ / 2;
 }
 
 // One tensor of what iterations yielded, along a new axis; written by a copy.

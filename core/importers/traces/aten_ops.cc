@@ -499,7 +499,10 @@ Kernels AttentionOf(const Call& call, std::size_t query, bool backward) {
   Counts counts;
   if (!Validate(MakeKernel(dtype, attention), counts).ok()) return std::nullopt;
   // Five products for the forward's two; twice its tensors and their gradients.
-  return One(dtype, Custom{"attention_backward", counts.flops.value() / 2 * 5, counts.bytes().value() * 2});
+  const Count flops = Count(counts.flops.value() / 2) * Count(5);
+  const Count bytes = counts.bytes() * Count(2);
+  if (flops.overflowed() || bytes.overflowed()) return std::nullopt;
+  return One(dtype, Custom{"attention_backward", flops.value(), bytes.value()});
 }
 
 Kernels Norm(const Call& call, const Entry& entry, std::size_t first) {

@@ -106,6 +106,12 @@ TEST(AtenTest, OperatorsWithoutRecordedArgumentsAreUnknown) {
   for (const char* name : {"aten::addmm", "aten::convolution", "aten::_softmax", "aten::add", "aten::cat"}) {
     EXPECT_FALSE(KernelsOf({name, {}, 0}, false).has_value()) << name;
   }
+  // Two products of 2^61 multiply-adds have a forward, but no backward.
+  const std::int64_t huge = std::int64_t{1} << 20;
+  const TraceArgument tensor = Tensor({1, 1, huge, huge});
+  EXPECT_FALSE(
+      KernelsOf({"aten::_scaled_dot_product_flash_attention_backward", {tensor, tensor, tensor, tensor}, 0}, false)
+          .has_value());
   EXPECT_FALSE(KernelsOf({"aten::mystery", {Tensor({2})}, 0}, false).has_value());
 }
 

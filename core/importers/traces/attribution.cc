@@ -8,6 +8,10 @@
 namespace gpueta {
 namespace {
 
+// Operators deeper than this count as called from here: no framework nests so,
+// and walks up the calls stay short.
+constexpr std::size_t kMaxNesting = 256;
+
 double EndOf(const OpCall& call) { return call.start_us + call.duration_us; }
 
 }  // namespace
@@ -51,7 +55,7 @@ Attribution::Attribution(const Trace& trace) : trace_(trace) {
       owners_[index] = index;
     }
     if (call.external_id != 0) by_external_id_.try_emplace(call.external_id, index);
-    open.push_back(index);
+    if (open.size() < kMaxNesting) open.push_back(index);
   }
 }
 
