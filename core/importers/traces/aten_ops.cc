@@ -728,7 +728,7 @@ std::optional<std::vector<Kernel>> KernelsOf(const OpSignature& signature, bool 
   std::optional<std::vector<Kernel>> kernels = Unchecked(*entry, Call(signature), linear || is_addmm);
   if (!kernels.has_value()) return std::nullopt;
   // Nothing runs over tensors without elements.
-  if (entry->op != "" && std::get_if<Vector>(&kernels->front().work) != nullptr) {
+  if (!entry->op.empty() && std::get_if<Vector>(&kernels->front().work) != nullptr) {
     const auto& vector = std::get<Vector>(kernels->front().work);
     if (vector.rows == 0 || vector.cols == 0) return std::vector<Kernel>();
   }

@@ -80,8 +80,11 @@ class Handler : public nlohmann::json_sax<nlohmann::json> {
     if (depth == 3 && Key(event_depth_) == "args") {
       const std::string& key = Key(event_depth_ + 1);
       if (++event_.numbers > kMaxNumbersOfEvent) return true;
-      if (key == "Input type") event_.types.push_back(std::move(value));
-      if (key == "Concrete Inputs") event_.concrete.push_back(std::move(value));
+      if (key == "Input type") {
+        event_.types.push_back(std::move(value));
+      } else if (key == "Concrete Inputs") {
+        event_.concrete.push_back(std::move(value));
+      }
     }
     return true;
   }

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/base/errors.h"
 #include "core/device/catalogue.h"
