@@ -208,7 +208,9 @@ TEST(TraceTest, MemoryGoesWithEventsNotWithText) {
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_THAT(trace->calls, SizeIs(kCalls));
   EXPECT_THAT(trace->signatures, SizeIs(1));
-  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 20 << 10);  // KiB
+#if !defined(__SANITIZE_ADDRESS__) && !defined(GPUETA_TSAN)  // which keep freed memory
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 20 << 10);   // KiB
+#endif
 }
 
 TEST(TraceTest, EmptyTracesHaveNoGraph) {
