@@ -8,6 +8,7 @@
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
 #include "core/importers/onnx/onnx_importer.h"
+#include "core/importers/traces/trace_importer.h"
 #include "core/wire/graph_codec.h"
 
 namespace gpueta::cli {
@@ -45,9 +46,11 @@ void AddDimOptions(CLI::App& command, DimArgs& args) {
 
 absl::StatusOr<Graph> ReadModel(const std::string& path) {
   if (path.ends_with(".onnx")) return ImportOnnxFile(path);
+  if (IsTraceFile(path)) return ImportTraceFile(path);
   const absl::StatusOr<std::string> text = ReadWholeFile(path);
   if (absl::IsNotFound(text.status())) {
-    return NotFound("{}: no such file; give an .onnx or a graph file, or --server for a registered model", path);
+    return NotFound("{}: no such file; give an .onnx, a graph file or a trace, or --server for a registered model",
+                    path);
   }
   GPUETA_RETURN_IF_ERROR(text.status());
   absl::StatusOr<Graph> graph = wire::ReadGraphText(*text);

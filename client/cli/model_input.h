@@ -23,8 +23,9 @@ struct DimArgs {
 };
 void AddDimOptions(CLI::App& command, DimArgs& args);
 
-// A graph from an .onnx file, or from a graph file (text protobuf or JSON of
-// gpueta.v1.Graph). NOT_FOUND for a missing file.
+// A graph from an .onnx file, a profiler's trace (core/importers/traces), or a
+// graph file (text protobuf or JSON of gpueta.v1.Graph). NOT_FOUND for a
+// missing file.
 absl::StatusOr<Graph> ReadModel(const std::string& path);
 
 // --batch binds `batch`, --seq every symbol whose name begins with "seq",

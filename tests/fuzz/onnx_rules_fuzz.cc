@@ -1,5 +1,6 @@
-// Models of known operators with arbitrary attributes, shapes and constants:
-// reaches the rules of operators, which arbitrary bytes seldom do.
+// Models of known operators with arbitrary attributes, shapes and constants, in
+// functions and subgraphs as well: reaches the rules of operators, which arbitrary
+// bytes seldom do.
 #include <fuzzer/FuzzedDataProvider.h>
 #include <onnx/onnx_pb.h>
 
@@ -126,39 +127,102 @@ void AddInitialiser(FuzzedDataProvider& data, const std::string& name, onnx::Gra
   }
 }
 
-onnx::ModelProto RandomModel(FuzzedDataProvider& data) {
-  static const std::vector<std::string> ops = [] {
-    std::vector<std::string> names;
-    for (const auto& [name, rule] : gpueta::onnx_import::KnownOps()) names.emplace_back(name);
-    std::sort(names.begin(), names.end());
-    return names;
-  }();
-  onnx::ModelProto model;
-  model.set_ir_version(8);
-  model.add_opset_import()->set_version(data.ConsumeIntegralInRange<int>(1, 23));
-  onnx::GraphProto& graph = *model.mutable_graph();
-  std::vector<std::string> tensors = {""};
-  const auto new_name = [&tensors] { return tensors.emplace_back("t" + std::to_string(tensors.size())); };
-  for (int i = data.ConsumeIntegralInRange<int>(1, kMaxInputs); i > 0; --i) AddInput(data, new_name(), graph);
-  for (int i = data.ConsumeIntegralInRange<int>(1, kMaxInputs); i > 0; --i) AddInitialiser(data, new_name(), graph);
-  for (int i = data.ConsumeIntegralInRange<int>(1, kMaxNodes); i > 0; --i) {
-    onnx::NodeProto& node = *graph.add_node();
-    node.set_op_type(ops[data.ConsumeIntegralInRange<std::size_t>(0, ops.size() - 1)]);
-    for (int j = data.ConsumeIntegralInRange<int>(0, kMaxInputs); j > 0; --j) {
-      node.add_input(tensors[data.ConsumeIntegralInRange<std::size_t>(0, tensors.size() - 1)]);
-    }
-    for (int j = data.ConsumeIntegralInRange<int>(0, kMaxInputs); j > 0; --j) AddAttribute(data, node);
-    for (int j = data.ConsumeIntegralInRange<int>(1, 3); j > 0; --j) node.add_output(new_name());
+class ModelMaker {
+ public:
+  explicit ModelMaker(FuzzedDataProvider& data) : data_(data) {}
+
+  onnx::ModelProto Make() {
+    onnx::ModelProto model;
+    model.set_ir_version(8);
+    model.add_opset_import()->set_version(data_.ConsumeIntegralInRange<int>(1, 23));
+    onnx::GraphProto& graph = *model.mutable_graph();
+    for (int i = data_.ConsumeIntegralInRange<int>(1, kMaxInputs); i > 0; --i) AddInput(data_, NewName(), graph);
+    for (int i = data_.ConsumeIntegralInRange<int>(1, kMaxInputs); i > 0; --i) AddInitialiser(data_, NewName(), graph);
+    AddNodes(*graph.mutable_node(), 0);
+    graph.add_output()->set_name(tensors_.back());
+    for (const char* name : kFunctions) AddFunction(name, model);
+    return model;
   }
-  graph.add_output()->set_name(tensors.back());
-  return model;
-}
+
+ private:
+  static constexpr const char* kFunctions[] = {"f0", "f1"};
+  static constexpr int kMaxDepth = 2;
+
+  std::string NewName() { return tensors_.emplace_back("t" + std::to_string(tensors_.size())); }
+  std::string AnyName() { return tensors_[data_.ConsumeIntegralInRange<std::size_t>(0, tensors_.size() - 1)]; }
+
+  void AddNodes(google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes, int depth) {
+    for (int i = data_.ConsumeIntegralInRange<int>(1, depth == 0 ? kMaxNodes : 3); i > 0; --i) {
+      AddNode(*nodes.Add(), depth);
+    }
+  }
+
+  void AddNode(onnx::NodeProto& node, int depth) {
+    static const std::vector<std::string> ops = [] {
+      std::vector<std::string> names;
+      for (const auto& [name, rule] : gpueta::onnx_import::KnownOps()) names.emplace_back(name);
+      std::sort(names.begin(), names.end());
+      return names;
+    }();
+    for (int j = data_.ConsumeIntegralInRange<int>(0, kMaxInputs); j > 0; --j) node.add_input(AnyName());
+    const int kind = data_.ConsumeIntegralInRange<int>(0, 15);
+    if (kind < 3 && depth < kMaxDepth) {
+      static constexpr const char* kFlow[] = {"If", "Loop", "Scan"};
+      node.set_op_type(kFlow[kind]);
+      for (const char* name :
+           kind == 0 ? std::vector<const char*>{"then_branch", "else_branch"} : std::vector<const char*>{"body"}) {
+        AddBody(name, kind == 0 ? 0 : node.input_size(), node, depth);
+      }
+      if (kind == 2) {
+        onnx::AttributeProto& scanned = *node.add_attribute();
+        scanned.set_name("num_scan_inputs");
+        scanned.set_i(SmallOrAny(data_));
+      }
+    } else if (kind == 3) {
+      node.set_op_type(data_.PickValueInArray(kFunctions));
+      node.set_domain("mine");
+    } else {
+      node.set_op_type(ops[data_.ConsumeIntegralInRange<std::size_t>(0, ops.size() - 1)]);
+    }
+    for (int j = data_.ConsumeIntegralInRange<int>(0, kMaxInputs); j > 0; --j) {
+      AddAttribute(data_, node);
+      if (data_.ConsumeIntegralInRange<int>(0, 7) == 0) {
+        node.mutable_attribute(node.attribute_size() - 1)->set_ref_attr_name(data_.PickValueInArray(kAttributes));
+      }
+    }
+    for (int j = data_.ConsumeIntegralInRange<int>(1, 3); j > 0; --j) node.add_output(NewName());
+  }
+
+  void AddBody(const char* name, int inputs, onnx::NodeProto& node, int depth) {
+    onnx::AttributeProto& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    onnx::GraphProto& body = *attribute.mutable_g();
+    for (int i = 0; i < inputs; ++i) body.add_input()->set_name(NewName());
+    if (data_.ConsumeBool()) AddInitialiser(data_, NewName(), body);
+    AddNodes(*body.mutable_node(), depth + 1);
+    for (int i = data_.ConsumeIntegralInRange<int>(1, kMaxInputs + 1); i > 0; --i)
+      body.add_output()->set_name(AnyName());
+  }
+
+  void AddFunction(const char* name, onnx::ModelProto& model) {
+    onnx::FunctionProto& function = *model.add_functions();
+    function.set_domain("mine");
+    function.set_name(name);
+    tensors_ = {""};
+    for (int i = data_.ConsumeIntegralInRange<int>(0, kMaxInputs); i > 0; --i) function.add_input(NewName());
+    AddNodes(*function.mutable_node(), 1);
+    for (int i = data_.ConsumeIntegralInRange<int>(1, 3); i > 0; --i) function.add_output(AnyName());
+  }
+
+  FuzzedDataProvider& data_;
+  std::vector<std::string> tensors_ = {""};
+};
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   FuzzedDataProvider data(bytes, size);
-  const absl::StatusOr<gpueta::Graph> graph = gpueta::ImportOnnx(RandomModel(data).SerializeAsString(), "fuzzed");
+  const absl::StatusOr<gpueta::Graph> graph = gpueta::ImportOnnx(ModelMaker(data).Make().SerializeAsString(), "fuzzed");
   if (!graph.ok()) return 0;
   gpueta::SymbolValues values;
   for (const gpueta::Graph::Symbol& symbol : graph->symbols) values[symbol.name] = 3;

@@ -212,6 +212,26 @@ TEST_F(CliTest, WrongUsageExitsWithTwoAndPointsToHelp) {
   EXPECT_EQ(Run({"--version"}).status, 0);
 }
 
+TEST_F(CliTest, TracesAreModelsAndMeasurements) {
+  const std::string folder = GPUETA_SOURCE_DIR "/tests/data/traces/";
+  for (const char* name : {"synthetic_cuda.pt.trace.json", "synthetic_nsight.sqlite"}) {
+    const std::string trace = folder + name;
+    const json content = RunJson({"inspect", trace});
+    EXPECT_EQ(content["onnx_nodes"]["aten::addmm"], 2);
+    EXPECT_EQ(content["counts"]["gemm"], 4);
+    for (const char* mode : {"eager", "graph"}) {
+      const json answer = RunJson({"predict", trace, "--device", "h100-sxm,t4", "--mode", mode});
+      ASSERT_EQ(answer["devices"].size(), 2U);
+      EXPECT_GT(answer["devices"][0]["latency_us"]["p50"], 0);
+    }
+    EXPECT_EQ(RunJson({"import-trace", trace, "--out", Path("rows.csv")})["rows"], 3);
+    EXPECT_EQ(RunJson({"eval", "--measurements", Path("rows.csv.gemm.csv")})["n"], 2);
+  }
+  ExpectOneLine(Run({"import-trace", kResnet, "--out", Path("rows.csv")}), HasSubstr("resnet50.onnx: is no JSON"));
+  ExpectOneLine(Run({"import-trace", Write("empty.sqlite", ""), "--out", Path("rows.csv")}),
+                HasSubstr("has no CUDA kernels"));
+}
+
 TEST_F(CliTest, ModelsThatAreNone) {
   const std::string whole = ReadFile(kResnet);
   ExpectOneLine(Run({"inspect", Write("cut.onnx", whole.substr(0, whole.size() / 2))}), HasSubstr("cut.onnx"));

@@ -18,16 +18,14 @@ constexpr int kStored = -1;  // produced by no node: an input or initialiser
 // The producer of each tensor by name.
 using Producers = std::unordered_map<std::string_view, int>;
 
-absl::StatusOr<Producers> FindProducers(const onnx::GraphProto& graph) {
+absl::StatusOr<Producers> FindProducers(const Nodes& nodes, const std::unordered_set<std::string_view>& given) {
   Producers producers;
-  for (const auto& input : graph.input()) producers.emplace(input.name(), kStored);
-  for (const auto& stored : graph.initializer()) producers.emplace(stored.name(), kStored);
-  for (const auto& stored : graph.sparse_initializer()) producers.emplace(stored.values().name(), kStored);
-  for (int i = 0; i < graph.node_size(); ++i) {
-    for (const std::string& output : graph.node(i).output()) {
+  for (std::string_view name : given) producers.emplace(name, kStored);
+  for (int i = 0; i < nodes.size(); ++i) {
+    for (const std::string& output : nodes[i].output()) {
       if (output.empty() || producers.emplace(output, i).second) continue;
       return InvalidArgument("{} produces tensor \"{}\", which something else produces as well; rename one",
-                             Describe(graph.node(i)), Printable(output));
+                             Describe(nodes[i]), Printable(output));
     }
   }
   return producers;
@@ -44,7 +42,7 @@ bool IsOrdered(const std::vector<std::vector<int>>& producers) {
 
 // A node that lies on a cycle, given the numbers of producers that were never
 // ready: from any node that waits, walking to a producer that waits ends there.
-absl::Status CycleError(const onnx::GraphProto& graph, const std::vector<std::vector<int>>& producers,
+absl::Status CycleError(const Nodes& nodes, const std::vector<std::vector<int>>& producers,
                         const std::vector<std::size_t>& waiting) {
   std::vector<bool> seen(producers.size(), false);
   auto node = static_cast<std::size_t>(
@@ -57,31 +55,49 @@ absl::Status CycleError(const onnx::GraphProto& graph, const std::vector<std::ve
       if (waiting[static_cast<std::size_t>(producer)] > 0) node = static_cast<std::size_t>(producer);
     }
   }
-  const onnx::NodeProto& reader = graph.node(static_cast<int>(previous));
-  const auto& outputs = graph.node(static_cast<int>(node)).output();
+  const onnx::NodeProto& reader = nodes[static_cast<int>(previous)];
+  const auto& outputs = nodes[static_cast<int>(node)].output();
   const std::unordered_set<std::string_view> produced(outputs.begin(), outputs.end());
-  const auto tensor = std::find_if(reader.input().begin(), reader.input().end(),
-                                   [&](const std::string& input) { return produced.contains(input); });
+  const std::vector<std::string_view> reads = ReadsOf(reader);
+  const auto tensor = std::find_if(reads.begin(), reads.end(),
+                                   [&](std::string_view read) { return !read.empty() && produced.contains(read); });
   return InvalidArgument("the graph has a cycle: {} reads tensor \"{}\", which depends on its own output",
                          Describe(reader), Printable(*tensor));
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<int>> OrderNodes(const onnx::GraphProto& graph) {
-  GPUETA_ASSIGN_OR_RETURN(const Producers producer_of, FindProducers(graph));
-  const auto count = static_cast<std::size_t>(graph.node_size());
+std::vector<std::string_view> ReadsOf(const onnx::NodeProto& node) {
+  std::vector<std::string_view> reads(node.input().begin(), node.input().end());
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    const onnx::GraphProto& body = attribute.g();
+    std::unordered_set<std::string_view> own;
+    for (const auto& input : body.input()) own.insert(input.name());
+    for (const auto& stored : body.initializer()) own.insert(stored.name());
+    for (const auto& stored : body.sparse_initializer()) own.insert(stored.values().name());
+    for (const onnx::NodeProto& inner : body.node()) own.insert(inner.output().begin(), inner.output().end());
+    std::unordered_set<std::string_view> outer;
+    for (const onnx::NodeProto& inner : body.node()) {
+      for (std::string_view read : ReadsOf(inner)) outer.insert(read);
+    }
+    // A body may return a tensor of the outside as it is.
+    for (const auto& output : body.output()) outer.insert(output.name());
+    for (std::string_view read : outer) {
+      if (!own.contains(read)) reads.push_back(read);
+    }
+  }
+  return reads;
+}
+
+absl::StatusOr<std::vector<int>> OrderNodes(const Nodes& nodes, const std::unordered_set<std::string_view>& given) {
+  GPUETA_ASSIGN_OR_RETURN(const Producers producer_of, FindProducers(nodes, given));
+  const auto count = static_cast<std::size_t>(nodes.size());
   std::vector<std::vector<int>> producers(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const onnx::NodeProto& node = graph.node(static_cast<int>(i));
-    for (const std::string& input : node.input()) {
-      if (input.empty()) continue;
-      const auto found = producer_of.find(input);
-      if (found == producer_of.end()) {
-        return InvalidArgument("{} reads tensor \"{}\", which is no input, no initialiser and no node's output",
-                               Describe(node), Printable(input));
-      }
-      if (found->second != kStored) producers[i].push_back(found->second);
+    for (std::string_view read : ReadsOf(nodes[static_cast<int>(i)])) {
+      const auto found = read.empty() ? producer_of.end() : producer_of.find(read);
+      if (found != producer_of.end() && found->second != kStored) producers[i].push_back(found->second);
     }
     std::sort(producers[i].begin(), producers[i].end());
     producers[i].erase(std::unique(producers[i].begin(), producers[i].end()), producers[i].end());
@@ -109,7 +125,7 @@ absl::StatusOr<std::vector<int>> OrderNodes(const onnx::GraphProto& graph) {
       if (--waiting[static_cast<std::size_t>(reader)] == 0) ready.push(reader);
     }
   }
-  if (order.size() < count) return CycleError(graph, producers, waiting);
+  if (order.size() < count) return CycleError(nodes, producers, waiting);
   return order;
 }
 

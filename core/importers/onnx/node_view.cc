@@ -23,14 +23,23 @@ std::string Describe(const onnx::NodeProto& node) {
 }
 
 const Contents* NodeView::contents(std::size_t i) const {
-  return folding_ && has(i) && inputs_[i]->contents.has_value() ? &*inputs_[i]->contents : nullptr;
+  return context_.folding && has(i) && inputs_[i]->contents.has_value() ? &*inputs_[i]->contents : nullptr;
+}
+
+const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, std::string_view name,
+                                          const CallAttributes* call) {
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.name() != name) continue;
+    if (attribute.ref_attr_name().empty()) return &attribute;
+    if (call == nullptr) return nullptr;
+    const auto given = call->find(attribute.ref_attr_name());
+    return given == call->end() ? nullptr : given->second;
+  }
+  return nullptr;
 }
 
 const onnx::AttributeProto* NodeView::Find(std::string_view name) const {
-  for (const onnx::AttributeProto& attribute : node_->attribute()) {
-    if (attribute.name() == name) return &attribute;
-  }
-  return nullptr;
+  return FindAttribute(*node_, name, context_.call);
 }
 
 std::int64_t NodeView::Int(std::string_view name, std::int64_t otherwise) {
@@ -73,6 +82,13 @@ const onnx::TensorProto* NodeView::StoredTensor(std::string_view name) {
   if (attribute == nullptr) return nullptr;
   if (!attribute->has_t()) Malformed("attribute {} is no tensor", name);
   return &attribute->t();
+}
+
+const onnx::SparseTensorProto* NodeView::SparseTensor(std::string_view name) {
+  const onnx::AttributeProto* attribute = Find(name);
+  if (attribute == nullptr) return nullptr;
+  if (!attribute->has_sparse_tensor()) Malformed("attribute {} is no sparse tensor", name);
+  return &attribute->sparse_tensor();
 }
 
 bool NodeView::HasInts(std::string_view attribute, std::size_t input) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -17,20 +18,34 @@ namespace gpueta::onnx_import {
 
 struct OpRule;
 
+// The attributes of a function call by name: what nodes of the function refer
+// to by ref_attr_name.
+using CallAttributes = std::unordered_map<std::string_view, const onnx::AttributeProto*>;
+
+// The attribute `name` of a node, that of the call it refers to if it does;
+// null if absent. `call` is null outside functions.
+const onnx::AttributeProto* FindAttribute(const onnx::NodeProto& node, std::string_view name,
+                                          const CallAttributes* call);
+
+// Where a node stands.
+struct NodeContext {
+  std::int64_t opset = 1;  // of the standard operators
+  const CallAttributes* call = nullptr;
+  bool folding = true;  // else no contents are shown
+};
+
 // Reading never fails on the spot: a malformed attribute or shapes that do not
 // fit are remembered, a default is returned, and the importer asks afterwards.
 class NodeView {
  public:
   // `inputs` has one entry for each input of the node, null for an absent
-  // optional one. Without `folding` no contents are shown. Everything must
-  // outlive the view.
-  NodeView(const onnx::NodeProto& node, std::vector<const Tensor*> inputs, const OpRule& rule, std::int64_t opset,
-           bool folding)
-      : node_(&node), inputs_(std::move(inputs)), rule_(&rule), opset_(opset), folding_(folding) {}
+  // optional one. Everything must outlive the view.
+  NodeView(const onnx::NodeProto& node, std::vector<const Tensor*> inputs, const OpRule& rule, NodeContext context)
+      : node_(&node), inputs_(std::move(inputs)), rule_(&rule), context_(context) {}
 
   const onnx::NodeProto& proto() const { return *node_; }
   const OpRule& rule() const { return *rule_; }
-  std::int64_t opset() const { return opset_; }  // of the standard operators
+  std::int64_t opset() const { return context_.opset; }
 
   std::size_t input_count() const { return inputs_.size(); }
   bool has(std::size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
@@ -47,6 +62,7 @@ class NodeView {
   std::vector<std::int64_t> Ints(std::string_view name);
   std::vector<double> Floats(std::string_view name);
   const onnx::TensorProto* StoredTensor(std::string_view name);
+  const onnx::SparseTensorProto* SparseTensor(std::string_view name);
 
   // Input i as integers; nullopt if it is absent or not known at import.
   std::optional<std::vector<SymInt>> IntsAt(std::size_t input);
@@ -86,8 +102,7 @@ class NodeView {
   const onnx::NodeProto* node_;
   std::vector<const Tensor*> inputs_;
   const OpRule* rule_;
-  std::int64_t opset_;
-  bool folding_;
+  NodeContext context_;
   std::string malformed_;
   std::string mismatch_;
   std::vector<std::string> assumptions_;

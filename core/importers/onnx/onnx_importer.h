@@ -18,10 +18,16 @@ namespace gpueta {
 // constants become no nodes; views become free nodes; operators without a cost
 // model are costed by their memory traffic, with a warning.
 //
+// Local functions are walked where they are called, of an If the branch that
+// runs, and loops of a known number of iterations are unrolled;
+// Graph::source_op_counts counts what is walked. Of an If whose condition is
+// not known the heavier branch is taken, a loop whose trips are not known runs
+// once, each with a warning.
+//
 // INVALID_ARGUMENT naming node and tensor for a model that contradicts itself
 // (a cycle, a tensor that nothing produces, shapes that do not fit), and for
-// bytes that are no ONNX model; UNIMPLEMENTED for control flow and local
-// functions; RESOURCE_EXHAUSTED for a model past the limits in read_model.h.
+// bytes that are no ONNX model; RESOURCE_EXHAUSTED for a model past the limits
+// in read_model.h, and for functions that expand to too many nodes.
 absl::StatusOr<Graph> ImportOnnx(std::string_view bytes, std::string display_name);
 
 // Of a file, displayed by its name without extension. External data is not

@@ -185,6 +185,32 @@ struct BadProto {
   std::string problem;
 };
 
+// Makes the model's node a call of a function that goes wrong in this way.
+void AddFunctionThat(onnx::ModelProto& model, const std::string& problem) {
+  onnx::NodeProto& call = *model.mutable_graph()->mutable_node(0);
+  call.set_domain("mine");
+  call.set_op_type(problem + "0");
+  const bool doubles = problem == "Twice";
+  for (int i = 0; i < (doubles ? 20 : 1); ++i) {
+    onnx::FunctionProto& function = *model.add_functions();
+    function.set_domain("mine");
+    function.set_name(problem + std::to_string(i));
+    if (problem != "TakesNothing") {
+      function.add_input("a");
+      function.add_input("w");
+    }
+    function.add_output("b");
+    if (problem == "YieldsNothing") continue;
+    for (const char* output : {"b", "c"}) {
+      onnx::NodeProto& node = *function.add_node();
+      node.set_domain("mine");
+      node.set_op_type(problem + std::to_string(doubles ? i + 1 : i));
+      node.add_input("a");
+      node.add_output(output);
+    }
+  }
+}
+
 class BadProtoTest : public ::testing::TestWithParam<BadProto> {};
 
 TEST_P(BadProtoTest, NamesThePlace) {
@@ -214,13 +240,15 @@ INSTANTIATE_TEST_SUITE_P(
                  },
                  absl::StatusCode::kInvalidArgument, "the initialisers together have more than 2^62 bytes"},
         BadProto{[](onnx::ModelProto& m) { m.mutable_graph()->mutable_node(0)->set_op_type("Loop"); },
-                 absl::StatusCode::kUnimplemented, "node \"y\" (Loop): control flow"},
-        BadProto{[](onnx::ModelProto& m) {
-                   m.mutable_graph()->mutable_node(0)->set_domain("mine");
-                   m.add_functions()->set_domain("mine");
-                   m.mutable_functions(0)->set_name("MatMul");
-                 },
-                 absl::StatusCode::kUnimplemented, "node \"y\" (MatMul): local functions"},
+                 absl::StatusCode::kInvalidArgument, "node \"y\" (Loop): attribute body is no graph"},
+        BadProto{[](onnx::ModelProto& m) { AddFunctionThat(m, "Twice"); }, absl::StatusCode::kResourceExhausted,
+                 "functions and loops expand to more than 262144 nodes"},
+        BadProto{[](onnx::ModelProto& m) { AddFunctionThat(m, "CallsItself"); }, absl::StatusCode::kInvalidArgument,
+                 "nested more than 24 deep, or call themselves"},
+        BadProto{[](onnx::ModelProto& m) { AddFunctionThat(m, "YieldsNothing"); }, absl::StatusCode::kInvalidArgument,
+                 "the function does not produce its output \"b\""},
+        BadProto{[](onnx::ModelProto& m) { AddFunctionThat(m, "TakesNothing"); }, absl::StatusCode::kInvalidArgument,
+                 "the function has 0 inputs and 1 outputs, the call 2 and 1"},
         BadProto{[](onnx::ModelProto& m) { m.mutable_graph()->mutable_node(0)->clear_output(); },
                  absl::StatusCode::kInvalidArgument, "it has no output"},
         BadProto{[](onnx::ModelProto& m) {

@@ -33,11 +33,15 @@ using InferFunction = std::vector<Inferred> (*)(NodeView& node);
 // costing and dtype; the importer adds name, edges and parameters.
 using CostFunction = GraphNode (*)(NodeView& node, const std::vector<Tensor>& outputs);
 
+// Of an operator that is several kernels, one after another; at least one.
+using CostsFunction = std::vector<GraphNode> (*)(NodeView& node, const std::vector<Tensor>& outputs);
+
 struct OpRule {
   InferFunction infer = nullptr;
   CostFunction cost = nullptr;
-  std::string_view kernel = {};  // vector operator it is costed as, in the names of core/ops/vector
-  FoldFunction fold = nullptr;   // of elementwise operators
+  CostsFunction costs = nullptr;  // instead of cost
+  std::string_view kernel = {};   // vector operator it is costed as, in the names of core/ops/vector
+  FoldFunction fold = nullptr;    // of elementwise operators
   std::size_t min_inputs = 1;
   // Its output is not a function of its inputs alone: never folded.
   bool random = false;

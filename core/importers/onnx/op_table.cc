@@ -17,6 +17,8 @@ const OpTable& KnownOps() {
     AddConvolutionOps(*ops);
     AddProductOps(*ops);
     AddAttentionOps(*ops);
+    AddRecurrentOps(*ops);
+    AddDetectionOps(*ops);
     return ops;
   }();
   return *table;

@@ -15,5 +15,7 @@ void AddSpatialOps(OpTable& table);        // MaxPool, GlobalAveragePool, Resize
 void AddConvolutionOps(OpTable& table);    // Conv, ConvTranspose, QLinearConv
 void AddProductOps(OpTable& table);        // MatMul, Gemm, Einsum
 void AddAttentionOps(OpTable& table);      // fused attention of com.microsoft and opset 23
+void AddRecurrentOps(OpTable& table);      // LSTM, GRU, RNN
+void AddDetectionOps(OpTable& table);      // NonMaxSuppression, RoiAlign, Compress, losses
 
 }  // namespace gpueta::onnx_import

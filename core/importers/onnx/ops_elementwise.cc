@@ -58,6 +58,16 @@ std::vector<Inferred> InferBroadcast(NodeView& node) { return InferBroadcastAs(n
 
 std::vector<Inferred> InferPredicate(NodeView& node) { return InferBroadcastAs(node, TensorProto::BOOL); }
 
+// Operands each followed by scale and zero point.
+std::vector<Inferred> InferQuantisedBinary(NodeView& node) {
+  const Shape& a = node.in(0).shape;
+  const Shape& b = node.in(3).shape;
+  const std::optional<Shape> shape = Broadcast(a, b);
+  if (shape.has_value()) return {Known(node.in(0).type, *shape)};
+  node.Mismatch("input 3 of shape {} does not broadcast with {}", ToText(b), ToText(a));
+  return {};
+}
+
 std::vector<Inferred> InferWhere(NodeView& node) { return InferBroadcastAs(node, node.in(1).type); }
 
 // The shape of input 0; other inputs are parameters.
@@ -220,6 +230,10 @@ void AddElementwiseOps(OpTable& table) {
       {"CastLike", {.infer = InferCastLike, .cost = CostCast, .kernel = "cast", .min_inputs = 2}},
       {"DequantizeLinear", {.infer = InferDequantize, .cost = CostElementwise, .kernel = "cast", .min_inputs = 2}},
       {"DynamicQuantizeLinear", {.infer = InferDynamicQuantize, .cost = CostElementwise, .kernel = "cast"}},
+      {"QLinearAdd", {.infer = InferQuantisedBinary, .cost = CostElementwise, .kernel = "add", .min_inputs = 4}},
+      {"QLinearLeakyRelu", Unary("relu")},
+      {"QLinearMul", {.infer = InferQuantisedBinary, .cost = CostElementwise, .kernel = "mul", .min_inputs = 4}},
+      {"QLinearSigmoid", Unary("sigmoid")},
       {"QuantizeLinear", {.infer = InferQuantize, .cost = CostElementwise, .kernel = "cast", .min_inputs = 2}},
   });
 }

@@ -239,6 +239,23 @@ std::vector<Inferred> InferConcat(NodeView& node) {
   return {std::move(result)};
 }
 
+// Inputs: the result's scale and zero point, then each part with its own.
+std::vector<Inferred> InferQuantisedConcat(NodeView& node) {
+  constexpr std::size_t kFirst = 2;
+  const Tensor& first = node.in(kFirst);
+  const std::optional<std::size_t> axis = node.Axis(node.Int("axis", 0), first.shape.size());
+  if (!axis.has_value()) return {};
+  Shape shape = first.shape;
+  for (std::size_t i = kFirst + 3; i < node.input_count(); i += 3) {
+    if (!node.has(i) || node.in(i).shape.size() != shape.size()) {
+      node.Mismatch("input {} has not the {} dims of the first", i, shape.size());
+      return {};
+    }
+    shape[*axis] = shape[*axis] + node.in(i).shape[*axis];
+  }
+  return {Known(first.type, shape)};
+}
+
 GraphNode CostConcat(NodeView& node, const std::vector<Tensor>& outputs) {
   return node.input_count() == 1 ? CostView(node, outputs) : CostCopy(node, outputs);
 }
@@ -366,6 +383,7 @@ void AddLayoutOps(OpTable& table) {
       {"Concat", {.infer = InferConcat, .cost = CostConcat}},
       {"Expand", {.infer = InferExpand, .cost = CostCopyUnlessSame, .min_inputs = 2}},
       {"Pad", {.infer = InferPad, .cost = CostCopyUnlessSame}},
+      {"QLinearConcat", {.infer = InferQuantisedConcat, .cost = CostCopy, .min_inputs = 3}},
       {"ReverseSequence", {.infer = InferSame, .cost = CostCopy}},
       {"Split", {.infer = InferSplit, .cost = CostSplit}},
       {"Tile", {.infer = InferTile, .cost = CostCopyUnlessSame, .min_inputs = 2}},

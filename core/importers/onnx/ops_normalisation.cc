@@ -127,6 +127,7 @@ void AddNormalisationOps(OpTable& table) {
   table.insert({
       {"Hardmax", softmax},
       {"LogSoftmax", softmax},
+      {"QLinearSoftmax", softmax},
       {"Softmax", softmax},
 
       {"LayerNormalization", layer_norm},

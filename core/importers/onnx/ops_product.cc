@@ -20,8 +20,19 @@ struct MatrixProduct {
   Shape output;
 };
 
-// Position of B: after A's scale and zero point in QLinearMatMul.
-std::size_t SecondOperand(const NodeView& node) { return node.proto().op_type() == "QLinearMatMul" ? 3 : 1; }
+// Position of B: where both operands are quantised statically, after A's scale
+// and zero point.
+std::size_t SecondOperand(const NodeView& node) {
+  const std::string& type = node.proto().op_type();
+  return type == "QLinearMatMul" || type == "QGemm" ? 3 : 1;
+}
+
+// What is multiplied: the type of the weights where the operator quantises its
+// input itself.
+DType ProductDType(const NodeView& node) {
+  const bool dynamic = node.proto().op_type() == "DynamicQuantizeMatMul";
+  return KernelDType(node.in(dynamic ? 1 : 0).type);
+}
 
 // Shapes as numpy.matmul has them; a vector is a row on the left and a column
 // on the right, and is missing from the result.
@@ -59,6 +70,7 @@ std::optional<MatrixProduct> ReadMatMul(NodeView& node) {
 
 ElementType MatMulOutputType(const NodeView& node) {
   if (node.proto().op_type() == "MatMulInteger") return TensorProto::INT32;
+  if (node.proto().op_type() == "MatMulIntegerToFloat") return node.has(2) ? node.in(2).type : TensorProto::FLOAT;
   constexpr std::size_t kOutputZeroPoint = 7;
   if (node.proto().op_type() == "QLinearMatMul" && node.has(kOutputZeroPoint)) return node.in(kOutputZeroPoint).type;
   return node.in(0).type;
@@ -83,7 +95,7 @@ GraphNode GemmNode(DType dtype, Gemm::Layer layer, const SymInt& batch, const Sy
 GraphNode CostMatMul(NodeView& node, const std::vector<Tensor>& outputs) {
   const std::optional<MatrixProduct> product = ReadMatMul(node);
   if (!product.has_value()) return CostTraffic(node, outputs);
-  const DType dtype = KernelDType(node.in(0).type);
+  const DType dtype = ProductDType(node);
   const bool weights = node.in(SecondOperand(node)).origin == Origin::kConstant;
   const bool activations = !weights && node.in(0).origin != Origin::kConstant;
   if (product->b_batch.empty() || (weights && ElementsOf(product->b_batch) == 1)) {
@@ -103,7 +115,7 @@ struct GemmDims {
 
 std::optional<GemmDims> ReadGemm(NodeView& node) {
   Shape a = node.in(0).shape;
-  Shape b = node.in(1).shape;
+  Shape b = node.in(SecondOperand(node)).shape;
   if (a.size() != 2 || b.size() != 2) {
     node.Mismatch("operands of shapes {} and {} are not matrices", ToText(a), ToText(b));
     return std::nullopt;
@@ -127,7 +139,7 @@ std::vector<Inferred> InferGemm(NodeView& node) {
 GraphNode CostGemm(NodeView& node, const std::vector<Tensor>& outputs) {
   const std::optional<GemmDims> dims = ReadGemm(node);
   if (!dims.has_value()) return CostTraffic(node, outputs);
-  const bool weights = node.in(1).origin == Origin::kConstant;
+  const bool weights = node.in(SecondOperand(node)).origin == Origin::kConstant;
   return GemmNode(KernelDType(node.in(0).type), weights ? Gemm::Layer::kLinear : Gemm::Layer::kGemm, 1, dims->m,
                   dims->n, dims->k);
 }
@@ -271,13 +283,16 @@ void AddProductOps(OpTable& table) {
   const OpRule mat_mul = {.infer = InferMatMul, .cost = CostMatMul, .min_inputs = 2};
   const OpRule gemm = {.infer = InferGemm, .cost = CostGemm, .min_inputs = 2};
   table.insert({
+      {"DynamicQuantizeMatMul", mat_mul},
       {"Einsum", {.infer = InferEinsum, .cost = CostEinsum}},
       {"FusedGemm", gemm},
       {"FusedMatMul", mat_mul},
       {"Gemm", gemm},
       {"MatMul", mat_mul},
       {"MatMulInteger", mat_mul},
+      {"MatMulIntegerToFloat", mat_mul},
       {"MatMulNBits", {.infer = InferMatMulNBits, .cost = CostMatMulNBits}},
+      {"QGemm", {.infer = InferGemm, .cost = CostGemm, .min_inputs = 4}},
       {"QLinearMatMul", {.infer = InferMatMul, .cost = CostMatMul, .min_inputs = 4}},
   });
 }

@@ -29,9 +29,7 @@ Inferred Listed(ElementType type, const std::vector<T>& values) {
 std::vector<Inferred> InferConstant(NodeView& node) {
   absl::StatusOr<Tensor> stored = absl::InvalidArgumentError("has no value");
   if (const TensorProto* tensor = node.StoredTensor("value"); tensor != nullptr) stored = ReadTensor(*tensor);
-  for (const onnx::AttributeProto& attribute : node.proto().attribute()) {
-    if (attribute.name() == "sparse_value") stored = ReadSparseTensor(attribute.sparse_tensor());
-  }
+  if (const auto* sparse = node.SparseTensor("sparse_value"); sparse != nullptr) stored = ReadSparseTensor(*sparse);
   if (stored.ok()) return {AsInferred(*std::move(stored))};
   if (node.HasAttribute("value_int")) {
     Inferred result = Known(TensorProto::INT64, {});

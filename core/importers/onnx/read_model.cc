@@ -2,6 +2,7 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/unknown_field_set.h>
 #include <google/protobuf/wire_format_lite.h>
 
 #include <array>
@@ -20,6 +21,9 @@ using WireFormat = google::protobuf::internal::WireFormatLite;
 
 // Deeper than any model; the parser recurses as deep.
 constexpr int kMaxDepth = 100;
+
+// FunctionProto.attribute_proto of ONNX 1.13: attributes with default values.
+constexpr int kFunctionDefaults = 11;
 
 // Contents of tensors above this are not read: only small ones are ever looked
 // at, see kMaxContents.
@@ -65,8 +69,13 @@ class SkeletonCopier {
     while (!too_large()) {
       const std::uint32_t tag = in_.ReadTag();
       if (tag == 0) return in_.BytesUntilLimit() == 0;
-      const FieldDescriptor* field = descriptor.FindFieldByNumber(WireFormat::GetTagFieldNumber(tag));
-      if (!CopyField(field, tag, depth)) return false;
+      const int number = WireFormat::GetTagFieldNumber(tag);
+      const bool defaults = number == kFunctionDefaults && &descriptor == onnx::FunctionProto::descriptor();
+      if (defaults && WireFormat::GetTagWireType(tag) == WireFormat::WIRETYPE_LENGTH_DELIMITED) {
+        if (!CopyDefaults(tag, depth)) return false;
+        continue;
+      }
+      if (!CopyField(descriptor.FindFieldByNumber(number), tag, depth)) return false;
     }
     return false;
   }
@@ -106,6 +115,13 @@ class SkeletonCopier {
     return in_.ReadRaw(out_.data() + at, count);
   }
 
+  // An attribute that the packaged onnx.proto does not know the field of.
+  bool CopyDefaults(std::uint32_t tag, int depth) {
+    std::uint32_t length = 0;
+    if (!in_.ReadVarint32(&length) || std::int64_t{length} > in_.BytesUntilLimit()) return false;
+    return CopyMessage(*onnx::AttributeProto::descriptor(), tag, static_cast<int>(length), depth);
+  }
+
   bool CopyDelimited(const FieldDescriptor* field, std::uint32_t tag, int depth) {
     std::uint32_t length = 0;
     if (!in_.ReadVarint32(&length) || std::int64_t{length} > in_.BytesUntilLimit()) return false;
@@ -143,6 +159,19 @@ absl::Status NotOnnx() {
 }
 
 }  // namespace
+
+std::vector<onnx::AttributeProto> DefaultsOf(const onnx::FunctionProto& function) {
+  std::vector<onnx::AttributeProto> defaults;
+  const google::protobuf::UnknownFieldSet& fields = function.GetReflection()->GetUnknownFields(function);
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const google::protobuf::UnknownField& field = fields.field(i);
+    if (field.number() != kFunctionDefaults || field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) {
+      continue;
+    }
+    if (!defaults.emplace_back().ParseFromString(field.length_delimited())) defaults.pop_back();
+  }
+  return defaults;
+}
 
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ReadModel(google::protobuf::io::ZeroCopyInputStream& stream,
                                                             std::int64_t size) {

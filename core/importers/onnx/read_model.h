@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -20,5 +21,8 @@ inline constexpr std::int64_t kMaxFileBytes = (std::int64_t{1} << 31) - 1;
 // or a model that would unpack to gigabytes.
 absl::StatusOr<std::unique_ptr<onnx::ModelProto>> ReadModel(google::protobuf::io::ZeroCopyInputStream& stream,
                                                             std::int64_t size);
+
+// The attributes of a function that have a value where a call gives none.
+std::vector<onnx::AttributeProto> DefaultsOf(const onnx::FunctionProto& function);
 
 }  // namespace gpueta::onnx_import

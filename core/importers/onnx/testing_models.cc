@@ -44,7 +44,8 @@ std::string NodeText(const GraphNode& node) {
   std::string text = node.costing == Costing::kFree ? "(free) " : node.costing == Costing::kTraffic ? "(traffic) " : "";
   const Kernel& kernel = node.kernel;
   const auto* vector = std::get_if<Vector>(&kernel.work);
-  const std::string label = vector != nullptr ? vector->op : LabelOf(kernel);
+  std::string label = vector != nullptr ? vector->op : LabelOf(kernel);
+  if (const auto* attention = std::get_if<Attention>(&kernel.work)) label = Name(attention->phase);
   text += fmt::format("{} {}", Name(kernel.op()), Name(kernel.dtype));
   if (!label.empty()) text += " " + label;
   const DimNames& names = DimNamesOf(kernel.op());

@@ -1,0 +1,44 @@
+// Profiler traces to graphs, which can be predicted for other devices, and to
+// measurements, which profiles are fitted to.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/graph/graph.h"
+#include "core/importers/traces/trace.h"
+#include "core/measurements/measurements.h"
+
+namespace gpueta {
+
+// Whether a file is a trace by its name and its first bytes: .sqlite, or .json
+// with traceEvents. False if it cannot be opened.
+bool IsTraceFile(const std::string& path);
+
+// A PyTorch profiler trace (JSON), or a report of Nsight Systems (.sqlite).
+// Errors as ReadKinetoTrace and ReadNsightTrace, beginning with the path.
+absl::StatusOr<Trace> ReadTraceFile(const std::string& path);
+
+// What ran, in order, of all steps: the kernels of operators that aten_ops.h
+// knows; others as custom kernels of the bytes that the traced device could
+// have moved in their time, so that they scale with memory bandwidth. Nodes of
+// one stream (of a host without device: one thread) follow one another.
+// Graph::source_op_counts counts all calls. Warnings say what was assumed and
+// how long the device was idle.
+//
+// RESOURCE_EXHAUSTED for more than 2^18 kernels; INVALID_ARGUMENT if nothing
+// ran.
+absl::StatusOr<Graph> GraphOfTrace(const Trace& trace, std::string display_name);
+
+// The graph of a file, displayed by its name without extensions.
+absl::StatusOr<Graph> ImportTraceFile(const std::string& path);
+
+// Kernels of known operators with their median time: on the device (timing
+// kernel; with the kernel's name and grid where there is one), or of the host's
+// call where the trace has no device (timing eager). `source` says where rows
+// come from. INVALID_ARGUMENT if there are none.
+absl::StatusOr<std::vector<Measurement>> MeasurementsOfTrace(const Trace& trace, const std::string& device,
+                                                             const std::string& source);
+
+}  // namespace gpueta

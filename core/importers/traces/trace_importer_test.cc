@@ -1,0 +1,231 @@
+#include "core/importers/traces/trace_importer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "core/base/csv.h"
+#include "core/base/errors.h"
+#include "core/importers/traces/kineto_reader.h"
+
+namespace gpueta {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr char kFolder[] = "tests/data/traces/";
+
+std::vector<std::string> Works(const Graph& graph) {
+  std::vector<std::string> works;
+  for (const GraphNode& node : graph.nodes) works.push_back(Describe(node.kernel));
+  return works;
+}
+
+// Real traces of torch.profiler against its own counts.
+TEST(TraceTruthTest, CallsAreThoseOfKeyAverages) {
+  std::ifstream in("tests/data/traces_truth.csv");
+  absl::StatusOr<CsvReader> csv = CsvReader::Open(in, "traces_truth.csv");
+  ASSERT_TRUE(csv.ok());
+  int traces = 0;
+  while (csv->Next()) {
+    std::map<std::string, std::string> truth;
+    for (std::size_t i = 0; i < csv->columns().size(); ++i) truth[csv->columns()[i]] = csv->cells()[i];
+    SCOPED_TRACE(truth["file"]);
+    const std::string path = kFolder + truth["file"];
+    EXPECT_TRUE(IsTraceFile(path));
+    const absl::StatusOr<Trace> trace = ReadTraceFile(path);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ(trace->steps, std::stoi(truth["steps"]));
+    EXPECT_THAT(trace->calls, SizeIs(std::stoul(truth["cpu_ops"])));
+    const absl::StatusOr<Graph> graph = ImportTraceFile(path);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto calls_of = [&](const std::string& op) {
+      const auto found = graph->source_op_counts.find(op);
+      return found == graph->source_op_counts.end() ? 0 : found->second;
+    };
+    EXPECT_EQ(calls_of("aten::convolution"), std::stoi(truth["calls_convolution"]));
+    EXPECT_EQ(calls_of("aten::addmm"), std::stoi(truth["calls_addmm"]));
+    EXPECT_EQ(calls_of("aten::mm"), std::stoi(truth["calls_mm"]));
+    EXPECT_EQ(calls_of("aten::bmm"), std::stoi(truth["calls_bmm"]));
+    std::map<std::string, int> nodes;
+    for (const GraphNode& node : graph->nodes) ++nodes[node.source_op];
+    EXPECT_EQ(nodes["aten::convolution"], std::stoi(truth["calls_convolution"]));
+    EXPECT_EQ(nodes["aten::addmm"] + nodes["aten::mm"] + nodes["aten::bmm"],
+              std::stoi(truth["calls_addmm"]) + std::stoi(truth["calls_mm"]) + std::stoi(truth["calls_bmm"]));
+    // Every convolution of the training step but the first has two gradients.
+    const int backward = truth["file"].starts_with("mobilenet") ? 2 * 52 - 1 : 0;
+    EXPECT_EQ(nodes["aten::convolution_backward"], backward);
+    ++traces;
+  }
+  EXPECT_EQ(traces, 3);
+}
+
+TEST(TraceTruthTest, MacsAreThoseOfTheModel) {
+  const absl::StatusOr<Graph> graph = ImportTraceFile(std::string(kFolder) + "resnet18_b1_64px_infer.pt.trace.json");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const absl::StatusOr<GraphCounts> counts = CountsOf(*graph, {});
+  ASSERT_TRUE(counts.ok());
+  // ResNet-18 at 64 pixels: 148,045,824 multiply-adds of convolutions, 512,000 of the classifier; two steps.
+  EXPECT_EQ(counts->macs, 2 * (148'045'824 + 512'000));
+  EXPECT_EQ(counts->kernels.at("conv2d"), 40);
+  EXPECT_EQ(counts->kernels.at("gemm"), 2);
+}
+
+// The same run as both profilers record it: see make_synthetic.py.
+class SyntheticTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SyntheticTest, KernelsAreAttributedToOperators) {
+  const std::string path = std::string(kFolder) + GetParam();
+  EXPECT_TRUE(IsTraceFile(path));
+  const absl::StatusOr<Graph> graph = ImportTraceFile(path);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const std::vector<std::string> step = {"gemm bf16 linear m=64 n=4096 k=1024", "vector bf16 relu/1 rows=64 cols=4096",
+                                         "gemm bf16 gemm m=64 n=16 k=4096",  // its split-K kernel belongs to it
+                                         "custom fp32 triton_poi_fused_mine_0 bytes=12234000"};  // 6 us at 2039 GB/s
+  std::vector<std::string> works = Works(*graph);
+  ASSERT_THAT(works, SizeIs(10));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(std::vector<std::string>(works.begin() + 5 * i, works.begin() + 5 * i + 4),
+                ::testing::ContainerEq(step));
+    EXPECT_THAT(works[static_cast<std::size_t>(5 * i + 4)], HasSubstr("bytes=2048"));
+  }
+  EXPECT_THAT(graph->nodes[0].inputs, SizeIs(0));
+  EXPECT_THAT(graph->nodes[9].inputs, ElementsAre(8));
+  EXPECT_EQ(graph->nodes[3].source_op, "mine::fused");
+  EXPECT_THAT(graph->warnings, Contains(HasSubstr("scaled by bandwidth from a100-sxm4-80gb")));
+  EXPECT_THAT(graph->warnings, Contains(HasSubstr("was busy for")));
+}
+
+TEST_P(SyntheticTest, MeasurementsAreMediansWithTheLaunch) {
+  const absl::StatusOr<Trace> trace = ReadTraceFile(std::string(kFolder) + GetParam());
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(SlugOf(trace->device), "a100-sxm4-80gb");
+  const auto rows = MeasurementsOfTrace(*trace, "a100-sxm4-80gb", "synthetic");
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  ASSERT_THAT(*rows, SizeIs(3));
+  const Measurement& linear = rows->front();
+  EXPECT_EQ(Describe(linear.kernel).substr(0, 35), "gemm bf16 linear m=64 n=4096 k=1024");
+  EXPECT_EQ(linear.timing, Timing::kKernel);
+  EXPECT_DOUBLE_EQ(linear.latency_us, 50.5);
+  EXPECT_EQ(linear.kernels, 1);
+  EXPECT_EQ(linear.kernel.launch.kernel, "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn");
+  EXPECT_EQ(linear.kernel.launch.grid_x, 32);
+  EXPECT_EQ(linear.kernel.launch.block_x, 256);
+  const Measurement& split = rows->back();
+  EXPECT_EQ(split.kernels, 2);
+  EXPECT_EQ(split.kernel.launch.kernel, "");
+  EXPECT_DOUBLE_EQ(split.latency_us, 23);
+}
+
+INSTANTIATE_TEST_SUITE_P(Profilers, SyntheticTest,
+                         ::testing::Values("synthetic_cuda.pt.trace.json", "synthetic_nsight.sqlite"),
+                         [](const auto& param) { return std::string(param.index == 0 ? "Kineto" : "Nsight"); });
+
+TEST(TraceTest, HostCallsAreEagerMeasurements) {
+  const absl::StatusOr<Trace> trace = ReadTraceFile(std::string(kFolder) + "resnet18_b1_64px_infer.pt.trace.json");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(SlugOf(trace->device), "");
+  const auto rows = MeasurementsOfTrace(*trace, "cpu", "resnet18");
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  std::map<Op, int> ops;
+  for (const Measurement& row : *rows) {
+    ++ops[row.kernel.op()];
+    EXPECT_EQ(row.timing, Timing::kEager);
+    EXPECT_GT(row.latency_us, 0);
+  }
+  EXPECT_EQ(ops[Op::kConv2d], 11);  // distinct shapes among 20 convolutions
+  EXPECT_EQ(ops[Op::kGemm], 1);
+}
+
+struct BadTrace {
+  const char* text;
+  const char* problem;
+};
+
+class BadTraceTest : public ::testing::TestWithParam<BadTrace> {};
+
+TEST_P(BadTraceTest, SaysWhatIsWrong) {
+  std::istringstream in(GetParam().text);
+  const absl::StatusOr<Trace> trace = ReadKinetoTrace(in);
+  EXPECT_EQ(trace.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(trace.status()), HasSubstr(GetParam().problem));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Errors, BadTraceTest,
+    ::testing::Values(BadTrace{"", "is no JSON at byte"}, BadTrace{"{\"traceEvents\": [", "is no JSON at byte"},
+                      BadTrace{"{}", "has no traceEvents"}, BadTrace{"[1, 2]", "has no traceEvents"},
+                      BadTrace{"{\"traceEvents\": [{\"ph\": \"X\", \"name\": \"a\", \"ts\": 1, \"dur\": -1}]}",
+                               "event \"a\": ts 1 and dur -1 are no times"},
+                      BadTrace{"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "nested deeper than any trace"}));
+
+// A trace of one call after another, made as it is read.
+class EndlessCalls : public std::streambuf {
+ public:
+  explicit EndlessCalls(int calls) : calls_(calls) { Show("{\"traceEvents\": ["); }
+
+ protected:
+  int_type underflow() override {
+    if (calls_ < 0) return traits_type::eof();
+    if (calls_-- == 0) {
+      Show("{}]}");
+    } else {
+      Show(
+          fmt::format("{{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::relu\", \"pid\": 1, \"tid\": 1, "
+                      "\"ts\": {}, \"dur\": 1, \"args\": {{\"stack\": \"{:400}\", \"Input Dims\": [[4, 8]], "
+                      "\"Input type\": [\"float\"], \"Concrete Inputs\": [\"\"]}}}},",
+                      2 * calls_, ""));
+    }
+    return traits_type::to_int_type(*gptr());
+  }
+
+ private:
+  void Show(std::string text) {
+    text_ = std::move(text);
+    setg(text_.data(), text_.data(), text_.data() + text_.size());
+  }
+
+  int calls_;
+  std::string text_;
+};
+
+TEST(TraceTest, MemoryGoesWithEventsNotWithText) {
+  constexpr int kCalls = 100'000;  // 60 MB of text
+  EndlessCalls buffer(kCalls);
+  std::istream in(&buffer);
+  rusage before{};
+  getrusage(RUSAGE_SELF, &before);
+  const absl::StatusOr<Trace> trace = ReadKinetoTrace(in);
+  rusage after{};
+  getrusage(RUSAGE_SELF, &after);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_THAT(trace->calls, SizeIs(kCalls));
+  EXPECT_THAT(trace->signatures, SizeIs(1));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(GPUETA_TSAN)  // which keep freed memory
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 20 << 10);   // KiB
+#endif
+}
+
+TEST(TraceTest, EmptyTracesHaveNoGraph) {
+  std::istringstream in("{\"traceEvents\": [{\"ph\": \"M\", \"name\": \"process_name\"}]}");
+  const absl::StatusOr<Trace> trace = ReadKinetoTrace(in);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_THAT(MessageOf(GraphOfTrace(*trace, "t").status()), HasSubstr("record with record_shapes=True"));
+  EXPECT_THAT(MessageOf(MeasurementsOfTrace(*trace, "cpu", "t").status()), HasSubstr("record_shapes=True"));
+}
+
+TEST(TraceTest, FilesThatAreNoReportsAreRefused) {
+  EXPECT_THAT(MessageOf(ReadTraceFile("tests/data/none.sqlite").status()), HasSubstr("cannot be opened"));
+  EXPECT_THAT(MessageOf(ReadTraceFile("tests/data/traces_truth.csv").status()), HasSubstr("is no JSON"));
+  EXPECT_FALSE(IsTraceFile("tests/data/traces_truth.csv"));
+}
+
+}  // namespace
+}  // namespace gpueta
