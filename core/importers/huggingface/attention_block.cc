@@ -56,8 +56,8 @@ void Rotate(Writer& writer, Heads& heads) {
     heads.key = RotateOpByOp(writer, "rope_key", heads.key);
     return;
   }
-  const Value both = writer.Vector("rope", "rope", View(heads.query, heads.query.cols + heads.key.cols), 1,
-                                   {heads.key});
+  const Value both =
+      writer.Vector("rope", "rope", View(heads.query, heads.query.cols + heads.key.cols), 1, {heads.key});
   heads.query = View(both, heads.query.cols);
   heads.key = View(both, heads.key.cols);
 }
@@ -101,7 +101,7 @@ Value WrittenOut(Writer& writer, const AttentionShape& a, Heads heads, const Seq
   }
   Value scores = writer.Bmm("scores", heads.query, heads.key, pairs, s.tokens, keys, a.head_dim);
   for (const std::string_view op : a.score_ops) scores = writer.Vector(op, op, scores);
-  scores = writer.Vector("softmax", "softmax", scores);
+  scores = writer.AttentionDropout(writer.Vector("softmax", "softmax", scores));
   const Value context = writer.Bmm("context", scores, heads.value, pairs, s.tokens, a.head_dim, keys);
   return writer.Vector("merge_heads", "copy", {context.node, s.rows(), a.heads * a.head_dim, Split::kColumns});
 }
@@ -167,8 +167,8 @@ Value SelfAttention(Writer& writer, const AttentionShape& a, const Layer& layer,
   if (a.sinks) writer.Parameters(Count(a.heads));
   if (first) writer.Parameters(Count(a.buckets) * Count(a.heads));
   if (s.causal) {
-    const Count cached = a.latent.has_value() ? Count(a.latent->kv_rank + a.latent->rope_dim)
-                                              : Product({2, a.kv_heads, a.head_dim});
+    const Count cached =
+        a.latent.has_value() ? Count(a.latent->kv_rank + a.latent->rope_dim) : Product({2, a.kv_heads, a.head_dim});
     writer.AddKvBytes(BytesOf(cached, bits));
   }
   const Seen seen = Behind(layer.window, s);

@@ -97,6 +97,18 @@ bool Config::Flag(std::string_view name, bool otherwise) {
   return at->get<bool>();
 }
 
+bool Config::Positive(Names names, bool otherwise) {
+  std::string_view name;
+  const nlohmann::json* value = Find(names, name);
+  if (value == nullptr) return otherwise;
+  if (value->is_null()) return false;
+  if (!value->is_number() || value->get<double>() < 0 || value->get<double>() > 1) {
+    Refuse(name, fmt::format("is {}, must be a number from 0 to 1", Shown(*value)));
+    return otherwise;
+  }
+  return value->get<double>() > 0;
+}
+
 bool Config::TextIsNot(Names names, std::string_view text) const {
   std::string_view name;
   const nlohmann::json* value = Find(names, name);

@@ -35,6 +35,8 @@ class Config {
   // A floating-point number, rounded down after `times` was multiplied in.
   std::int64_t Scaled(std::string_view name, double otherwise, std::int64_t times);
   bool Flag(std::string_view name, bool otherwise);
+  // Whether a probability is above 0.
+  bool Positive(Names names, bool otherwise);
   // Whether the field is anything but this text.
   bool TextIsNot(Names names, std::string_view text) const;
   // Empty for null.

@@ -27,9 +27,8 @@ TEST(ConfigTest, MissingFieldsTakeTheDefaultAndNullMeansNone) {
 }
 
 TEST(ConfigTest, WrongValuesNameTheFieldAsItIsSpelt) {
-  for (const std::string_view json :
-       {R"({"n_embd": "wide"})", R"({"n_embd": -1})", R"({"n_embd": 1.5})", R"({"n_embd": 99999999999})",
-        R"({"n_embd": [1]})"}) {
+  for (const std::string_view json : {R"({"n_embd": "wide"})", R"({"n_embd": -1})", R"({"n_embd": 1.5})",
+                                      R"({"n_embd": 99999999999})", R"({"n_embd": [1]})"}) {
     absl::StatusOr<Config> config = Config::Parse(json);
     ASSERT_TRUE(config.ok());
     config->Int(kWidth, 1);

@@ -11,6 +11,7 @@ Value Embedding(Writer& writer, std::string_view name, const SymInt& rows, std::
   const Value out = writer.Vector(name, "embedding", {-1, rows, width});
   const Count parameters = Count(entries) * Count(width);
   if (own) writer.Parameters(parameters);
+  writer.LastReads(parameters);
   return out;
 }
 
@@ -18,7 +19,8 @@ Value Convolution(Writer& writer, std::string_view name, const SymInt& batch, co
                   const SymInt& rows) {
   const Count parameters =
       Product({shape.in_channels, shape.kernel_h, shape.kernel_w, shape.out_channels}) + Count(shape.out_channels);
-  const Value out = writer.Kernel(name, "Conv", shape, {{"batch", batch}}, {x}, rows, shape.out_channels, Split::kWhole);
+  const Value out =
+      writer.Kernel(name, "Conv", shape, {{"batch", batch}}, {x}, rows, shape.out_channels, Split::kWhole);
   writer.Parameters(parameters);
   writer.LastReads(parameters);
   return out;
@@ -64,7 +66,7 @@ Value EmbedTokens(Writer& writer, const Stack& stack, const Sequence& s, bool sh
     x = writer.Add("add_types", x, types);
   }
   if (m.embedding_norm) x = writer.Norm("norm", x, m.norm, m.hidden);
-  return x;
+  return writer.HiddenDropout(x);
 }
 
 std::int64_t ImageTokens(const Model& m) {
@@ -91,8 +93,13 @@ Value EmbedImage(Writer& writer, const SymInt& batch) {
 
 Value EmbedSpeech(Writer& writer, const SymInt& batch, std::int64_t positions) {
   const Model& m = writer.model();
-  Conv2d shape = {.in_channels = m.mel_bins, .height = 1, .width = 2 * positions, .out_channels = m.hidden,
-                  .kernel_h = 1, .kernel_w = 3, .pad_w = 1};
+  Conv2d shape = {.in_channels = m.mel_bins,
+                  .height = 1,
+                  .width = 2 * positions,
+                  .out_channels = m.hidden,
+                  .kernel_h = 1,
+                  .kernel_w = 3,
+                  .pad_w = 1};
   Value x = Convolution(writer, "conv1", batch, shape, {}, batch * (2 * positions));
   x = writer.Activation("conv1.activation", "gelu", x);
   shape.in_channels = m.hidden;

@@ -31,10 +31,10 @@ struct Family {
   std::string_view model_type;
   Form form = Form::kDecoder;
   std::int64_t vocabulary = 0, hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
-  std::int64_t positions = 0;       // rows of learnt positions
+  std::int64_t positions = 0;        // rows of learnt positions
   std::int64_t extra_positions = 0;  // rows beyond the field's
   std::int64_t window = 0;
-  int window_every = 0;       // all layers but each n-th look back a window; 0: all do
+  int window_every = 0;        // all layers but each n-th look back a window; 0: all do
   bool window_opt_in = false;  // only where use_sliding_window says so
   Positions position_kind = Positions::kRope;
   Norm::Kind norm = Norm::Kind::kRms;
@@ -47,11 +47,11 @@ struct Family {
   Switch mlp_bias = {"mlp_bias", false};
   bool gated = true;
   std::string_view activation = "silu";
-  bool packed = false;     // query, key and value in one product
+  bool packed = false;      // query, key and value in one product
   bool packed_mlp = false;  // gate and up in one product
   QkNorm qk_norm = QkNorm::kNone;
   std::string_view qk_norm_field;  // empty: always
-  bool multi_query = false;  // one head of keys and values unless the config says otherwise
+  bool multi_query = false;        // one head of keys and values unless the config says otherwise
   bool head_bias = false;
   bool embedding_norm = false;
   bool sinks = false;
@@ -59,6 +59,7 @@ struct Family {
   std::int64_t buckets = 0;
   bool scales_query = false;
   Names score_ops = kScaleAndMask;
+  bool attention_dropout = false, hidden_dropout = false;
   // Mixture of experts; none where `experts` is 0.
   std::int64_t experts = 0, top_k = 2, expert_width = 0, shared_experts = 0, shared_width = 0, first_dense = 0,
                sparse_step = 1;
@@ -87,8 +88,8 @@ inline constexpr std::string_view kDecoderHeads[] = {"decoder_attention_heads"};
 inline constexpr std::string_view kKvHeads[] = {"num_key_value_heads", "num_kv_heads", "n_head_kv",
                                                 "multi_query_group_num"};
 inline constexpr std::string_view kHeadDim[] = {"head_dim", "d_kv", "kv_channels", "attention_head_size"};
-inline constexpr std::string_view kIntermediate[] = {"intermediate_size", "ffn_dim", "n_inner", "d_ff",
-                                                     "ffn_hidden_size", "encoder_ffn_dim", "hidden_dim"};
+inline constexpr std::string_view kIntermediate[] = {"intermediate_size", "ffn_dim",         "n_inner",   "d_ff",
+                                                     "ffn_hidden_size",   "encoder_ffn_dim", "hidden_dim"};
 inline constexpr std::string_view kDecoderIntermediate[] = {"decoder_ffn_dim"};
 inline constexpr std::string_view kPositions[] = {"max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"};
 inline constexpr std::string_view kWindow[] = {"sliding_window", "sliding_window_size"};
@@ -108,6 +109,10 @@ inline constexpr std::string_view kSparseStep[] = {"decoder_sparse_step", "moe_l
 inline constexpr std::string_view kEmbeddingWidth[] = {"word_embed_proj_dim", "embedding_size"};
 inline constexpr std::string_view kTokenTypes[] = {"type_vocab_size"};
 inline constexpr std::string_view kBuckets[] = {"relative_attention_num_buckets"};
+inline constexpr std::string_view kAttentionDropout[] = {"attention_dropout", "attn_pdrop",
+                                                         "attention_probs_dropout_prob", "dropout_rate"};
+inline constexpr std::string_view kHiddenDropout[] = {"hidden_dropout",   "resid_pdrop", "hidden_dropout_prob",
+                                                      "residual_dropout", "dropout",     "dropout_rate"};
 }  // namespace names
 
 }  // namespace gpueta::huggingface

@@ -27,9 +27,8 @@ class LayerWriter {
     const bool first = index == 0;
     const Layer& layer = stack_.layers[index];
     if (stack_.state_space.has_value()) {
-      return Residual("mixer", x, [&](const Value& in) {
-        return StateSpaceBlock(writer_, *stack_.state_space, in, sequence_);
-      });
+      return Residual("mixer", x,
+                      [&](const Value& in) { return StateSpaceBlock(writer_, *stack_.state_space, in, sequence_); });
     }
     const auto attend = [&](const Value& in) {
       return SelfAttention(writer_, stack_.attention, layer, first, in, sequence_);
@@ -62,7 +61,7 @@ class LayerWriter {
   Value Residual(const std::string& name, const Value& x, const Block& block) {
     const Placement placement = stack_.placement;
     const bool before = placement == Placement::kBefore || placement == Placement::kBoth;
-    Value y = block(before ? Norm(name + "_norm", x) : x);
+    Value y = writer_.HiddenDropout(block(before ? Norm(name + "_norm", x) : x));
     if (placement == Placement::kOnOutput || placement == Placement::kBoth) y = Norm(name + "_output_norm", y);
     y = writer_.Add("add_" + name, y, x);
     return placement == Placement::kAfter ? Norm(name + "_norm", y) : y;
@@ -88,7 +87,8 @@ Value WriteStack(Writer& writer, const Stack& stack, const Sequence& sequence, c
 
 class Build {
  public:
-  Build(const Model& model, const HuggingFaceOptions& options) : model_(model), options_(options), writer_(model, options) {}
+  Build(const Model& model, const HuggingFaceOptions& options)
+      : model_(model), options_(options), writer_(model, options) {}
 
   absl::StatusOr<Graph> Run(std::string display_name) {
     if (decodes() && !model_.decoder.has_value()) {
@@ -160,7 +160,8 @@ class Build {
     Value x;
     if (model_.patch > 0) {
       sequence.tokens = ImageTokens(model_);
-      inputs_.push_back(fmt::format("pixel_values: float[batch,{},{},{}]", model_.channels, model_.image, model_.image));
+      inputs_.push_back(
+          fmt::format("pixel_values: float[batch,{},{},{}]", model_.channels, model_.image, model_.image));
       x = EmbedImage(writer_, sequence.batch);
     } else if (model_.mel_bins > 0) {
       sequence.tokens = stack.positions;

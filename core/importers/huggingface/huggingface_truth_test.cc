@@ -87,9 +87,8 @@ TEST_P(HuggingFaceTruthTest, ParametersAreTheSameHoweverItRuns) {
   const Truth& truth = GetParam();
   for (const bool op_by_op : {false, true}) {
     for (const Attention::Phase phase : {Attention::Phase::kPrefill, Attention::Phase::kDecode}) {
-      const absl::StatusOr<Graph> graph =
-          ImportHuggingFace(truth.json, truth.name,
-                            {.phase = phase, .op_by_op = op_by_op, .written_out_attention = op_by_op});
+      const absl::StatusOr<Graph> graph = ImportHuggingFace(
+          truth.json, truth.name, {.phase = phase, .op_by_op = op_by_op, .written_out_attention = op_by_op});
       if (phase == Attention::Phase::kDecode && absl::IsInvalidArgument(graph.status())) continue;  // an encoder
       ASSERT_TRUE(graph.ok()) << graph.status();
       EXPECT_EQ(graph->parameters, truth.parameters);

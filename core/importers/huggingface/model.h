@@ -57,8 +57,8 @@ struct AttentionShape {
   bool value_bias = false;
   bool out_bias = false;
   bool rope = false;
-  bool sinks = false;            // a learnt logit a head
-  std::int64_t buckets = 0;      // of relative positions, in the first layer
+  bool sinks = false;        // a learnt logit a head
+  std::int64_t buckets = 0;  // of relative positions, in the first layer
   QkNorm qk_norm = QkNorm::kNone;
   std::optional<Latent> latent;
   // Written out op by op (not fused): what happens to queries and to scores.
@@ -116,12 +116,12 @@ struct Stack {
 // What ends the model.
 enum class Head : std::uint8_t {
   kNone,
-  kLanguage,       // logits over the vocabulary
+  kLanguage,        // logits over the vocabulary
   kMaskedLanguage,  // the same behind a transform: BERT
-  kPooler,         // of the first token: BertModel, ViTModel
-  kPreTraining,    // pooler, next sentence and masked language: BERT
-  kTokens,         // labels for each token
-  kSequence,       // labels for each sequence
+  kPooler,          // of the first token: BertModel, ViTModel
+  kPreTraining,     // pooler, next sentence and masked language: BERT
+  kTokens,          // labels for each token
+  kSequence,        // labels for each sequence
 };
 
 struct Model {
@@ -129,13 +129,15 @@ struct Model {
   DType dtype = DType::kFp32;         // of activations
   DType weight_dtype = DType::kFp32;  // of linear layers and experts
   std::int64_t hidden = 0;
-  std::int64_t vocabulary = 0;      // 0: no tokens (images)
+  std::int64_t vocabulary = 0;       // 0: no tokens (images)
   std::int64_t embedding_width = 0;  // differs from hidden in OPT-350M
   std::int64_t token_types = 0;
   bool embedding_norm = false;
   Norm norm;
   Norm embedding_and_head_norm;
   bool tied = false;
+  bool attention_dropout = false;  // of the probabilities
+  bool hidden_dropout = false;     // of embeddings and of each block's output
   bool head_bias = false;
   Head head = Head::kNone;
   std::int64_t labels = 0;

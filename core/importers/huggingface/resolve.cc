@@ -89,9 +89,8 @@ DType WeightDTypeOf(Config& config, DType activations, std::vector<std::string>&
   if (Contains(method, "fp8")) return DType::kFp8;
   if (bits == 4) return DType::kInt4;
   if (bits == 8) return DType::kInt8;
-  warnings.push_back(
-      fmt::format("quantization_config: method \"{}\" is not known; weights are taken in the model's type",
-                  method.substr(0, 40)));
+  warnings.push_back(fmt::format(
+      "quantization_config: method \"{}\" is not known; weights are taken in the model's type", method.substr(0, 40)));
   return activations;
 }
 
@@ -159,7 +158,8 @@ Experts ExpertsOf(Config& config, const Family& family, std::int64_t intermediat
   e.count = config.IntOrNone(names::kExperts, family.experts);
   if (e.count == 0) return e;
   e.top_k = config.Int(names::kTopK, family.top_k);
-  if (e.top_k > e.count) config.Refuse("num_experts_per_tok", fmt::format("{} exceeds the {} experts", e.top_k, e.count));
+  if (e.top_k > e.count)
+    config.Refuse("num_experts_per_tok", fmt::format("{} exceeds the {} experts", e.top_k, e.count));
   e.width = config.IntOrNone(names::kExpertWidth, family.expert_width);
   if (e.width == 0) e.width = intermediate;
   e.shared_width = config.IntOrNone(names::kSharedWidth, family.shared_width);
@@ -193,8 +193,8 @@ void SetWindows(Config& config, const Family& family, std::vector<Layer>& layers
   const std::int64_t first = family.window_opt_in ? config.IntOrNone(kFirst, 0) : 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
-    const bool looks_back = !types.empty() ? types[i] != "full_attention"
-                                           : at >= first && (every <= 0 || (at + 1) % every != 0);
+    const bool looks_back =
+        !types.empty() ? types[i] != "full_attention" : at >= first && (every <= 0 || (at + 1) % every != 0);
     if (looks_back) layers[i].window = window;
   }
 }
@@ -307,8 +307,7 @@ void SplitStacks(Config& config, const Family& family, Stack stack, Model& model
   encoder.causal = false;
   Stack decoder = std::move(stack);
   decoder.crosses = true;
-  decoder.layers.resize(
-      LayerCount(config, names::kDecoderLayers, static_cast<std::int64_t>(encoder.layers.size())));
+  decoder.layers.resize(LayerCount(config, names::kDecoderLayers, static_cast<std::int64_t>(encoder.layers.size())));
   const std::int64_t heads = config.Int(names::kDecoderHeads, decoder.attention.heads);
   if (heads != decoder.attention.heads) decoder.attention = AttentionOf(config, family, model.hidden, heads);
   decoder.feed_forward.width = config.Int(names::kDecoderIntermediate, decoder.feed_forward.width);
@@ -373,6 +372,8 @@ absl::StatusOr<Model> Resolve(Config config) {
   if (!config.Flag("layer_norm_elementwise_affine", true)) model.norm.weight = model.norm.bias = false;
   model.tied = Read(config, family.tied);
   model.head_bias = family.head_bias;
+  model.attention_dropout = config.Positive(names::kAttentionDropout, family.attention_dropout);
+  model.hidden_dropout = config.Positive(names::kHiddenDropout, family.hidden_dropout);
   model.embedding_norm = family.embedding_norm;
   static constexpr std::string_view kLabels[] = {"num_labels"};
   model.labels = config.SizeOf("id2label") > 0 ? config.SizeOf("id2label") : config.Int(kLabels, 2);

@@ -11,15 +11,15 @@ Value StateSpaceBlock(Writer& writer, const StateSpace& s, const Value& x, const
     inner = writer.Vector("conv", "mul", inner, static_cast<int>(s.conv));
   } else {
     // Depthwise over time, padded on the left.
-    inner = writer.Kernel("conv", "Conv1d",
-                          Conv2d{.height = 1, .kernel_h = 1, .kernel_w = s.conv, .pad_w = s.conv - 1,
-                                 .extra_pad_w = -(s.conv - 1)},
-                          {{"batch", sequence.batch},
-                           {"in_channels", s.width},
-                           {"width", sequence.tokens},
-                           {"out_channels", s.width},
-                           {"groups", s.width}},
-                          {inner}, x.rows, s.width, Split::kWhole);
+    inner = writer.Kernel(
+        "conv", "Conv1d",
+        Conv2d{.height = 1, .kernel_h = 1, .kernel_w = s.conv, .pad_w = s.conv - 1, .extra_pad_w = -(s.conv - 1)},
+        {{"batch", sequence.batch},
+         {"in_channels", s.width},
+         {"width", sequence.tokens},
+         {"out_channels", s.width},
+         {"groups", s.width}},
+        {inner}, x.rows, s.width, Split::kWhole);
   }
   inner = writer.Activation("conv.activation", "silu", inner);
   const Value steps = writer.Linear("project_state", inner, s.step_rank + 2 * s.state, false);

@@ -44,8 +44,8 @@ Value Writer::Kernel(std::string_view name, std::string source_op, Work work, co
 }
 
 Value Writer::Product(std::string_view name, const Value& x, std::int64_t out, Split split) {
-  Value y = Kernel(name, "Linear", Gemm{.layer = Gemm::Layer::kLinear},
-                   {{"m", x.rows}, {"n", out}, {"k", x.cols}}, {x}, x.rows, out, split);
+  Value y = Kernel(name, "Linear", Gemm{.layer = Gemm::Layer::kLinear}, {{"m", x.rows}, {"n", out}, {"k", x.cols}}, {x},
+                   x.rows, out, split);
   if (split != Split::kColumns) y.split = Split::kWhole;
   return y;
 }
@@ -139,9 +139,8 @@ absl::StatusOr<Graph> Writer::Finish(std::string display_name) {
   graph_.parameters = total_.value();
   graph_.active_parameters = active_.value();
   const Count own = Count(total_.value() - std::min(quantised_.value(), total_.value()));
-  graph_.parameter_bytes = (BytesOf(own, BitsOf(model_.dtype).weight) +
-                            BytesOf(quantised_, BitsOf(model_.weight_dtype).weight))
-                               .value();
+  graph_.parameter_bytes =
+      (BytesOf(own, BitsOf(model_.dtype).weight) + BytesOf(quantised_, BitsOf(model_.weight_dtype).weight)).value();
   graph_.kv_bytes_per_token = kv_bytes_.value();
   graph_.warnings = model_.warnings;
   return std::move(graph_);

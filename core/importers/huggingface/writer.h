@@ -46,6 +46,9 @@ class Writer {
                const std::vector<Value>& more = {});
   Value Add(std::string_view name, const Value& a, const Value& b) { return Vector(name, "add", a, 2, {b}); }
   Value Norm(std::string_view name, const Value& x, const huggingface::Norm& norm, std::int64_t width);
+  // Where training asks for it; else x.
+  Value HiddenDropout(const Value& x) { return Dropout(x, model_.hidden_dropout); }
+  Value AttentionDropout(const Value& x) { return Dropout(x, model_.attention_dropout); }
   Value Activation(std::string_view name, std::string_view activation, const Value& x);
   // activation(gate)·up
   Value GatedActivation(std::string_view name, std::string_view activation, const Value& gate, const Value& up);
@@ -70,6 +73,7 @@ class Writer {
   absl::StatusOr<Graph> Finish(std::string display_name);
 
  private:
+  Value Dropout(const Value& x, bool drops) { return drops && options_.dropout ? Vector("dropout", "dropout", x) : x; }
   Value Append(GraphNode node, std::string_view name, const std::vector<Value>& inputs, const SymInt& rows,
                const SymInt& cols, Split split);
 
