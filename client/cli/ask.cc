@@ -102,15 +102,20 @@ absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const ModelQuestion& questio
 
 // The symbols of a registered model, with the values given for them.
 absl::StatusOr<SymbolValues> SymbolsOfRegistered(const ModelQuestion& question, const Globals& globals) {
-  if (!question.dtype.empty())
-    return InvalidArgument("--dtype: needs the model's file; a registered model keeps its types");
+  const RunArgs& run = question.run;
+  if (!run.dtype.empty() || !run.kv_dtype.empty() || !run.phase.empty() || run.train || run.ranks.tensor > 1 ||
+      run.ranks.pipeline > 1 || run.ranks.expert > 1 || run.mode == "compiled") {
+    return InvalidArgument(
+        "--dtype, --kv-dtype, --phase, --train, --tp, --pp, --ep, --mode compiled: need the model's "
+        "file; a registered model stays as it is");
+  }
   GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
   v1::GetModelRequest get;
   get.set_name(ResourceName(question.model));
   GPUETA_ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(get));
   Graph symbols;
   for (const auto& symbol : model.symbols()) symbols.symbols.push_back({symbol.name(), symbol.default_value()});
-  return SymbolsOf(symbols, question.dims);
+  return SymbolsOf(symbols, question.dims, run.kv_len);
 }
 
 }  // namespace
@@ -120,9 +125,8 @@ absl::StatusOr<std::vector<DeviceAnswer>> Ask(const ModelQuestion& question, con
     GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOfRegistered(question, globals));
     return AskServer(question, globals, std::nullopt, dims);
   }
-  GPUETA_ASSIGN_OR_RETURN(Graph graph, ReadModel(question.model));
-  GPUETA_RETURN_IF_ERROR(Retype(graph, question.dtype));
-  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, question.dims));
+  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModelAsRun(question.model, question.run));
+  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, question.dims, question.run.kv_len));
   return globals.server.empty() ? AskInProcess(question, globals, graph, dims)
                                 : AskServer(question, globals, graph, dims);
 }

@@ -17,8 +17,8 @@ struct ModelQuestion {
   std::vector<std::string> profile_paths;
   std::vector<std::string> devices;
   DimArgs dims;
-  std::string dtype;  // empty: the model's own
-  std::string spec;   // file with a spec row; empty: the catalogue's
+  RunArgs run;
+  std::string spec;  // file with a spec row; empty: the catalogue's
   EstimateOptions options;
 };
 

@@ -56,7 +56,7 @@ nlohmann::json ToJson(const ErrorSummary& s) {
 absl::Status Compare(const CompareArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, Ask(args.question, globals));
   const GraphEstimate& predicted = answers.front().estimate;
-  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(args.question.model));
+  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModelAsRun(args.question.model, args.question.run));
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, args.question.dims));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, KernelsThatRun(graph, dims));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.on));

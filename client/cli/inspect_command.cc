@@ -15,40 +15,45 @@ namespace {
 struct InspectArgs {
   std::string model;
   DimArgs dims;
+  RunArgs run;
 };
 
 // Symbols that were not given get the value a reader would try first, so that
 // counts can be shown; the names say which.
-absl::StatusOr<SymbolValues> WithDefaults(const Graph& graph, const DimArgs& args, std::vector<std::string>& assumed) {
+absl::StatusOr<SymbolValues> WithDefaults(const Graph& graph, const InspectArgs& args,
+                                          std::vector<std::string>& assumed) {
   constexpr std::int64_t kTypicalSequence = 128;
-  GPUETA_ASSIGN_OR_RETURN(SymbolValues values, SymbolsOf(graph, args));
+  GPUETA_ASSIGN_OR_RETURN(SymbolValues values, SymbolsOf(graph, args.dims, args.run.kv_len));
   for (const Graph::Symbol& symbol : graph.symbols) {
     if (values.contains(symbol.name) || symbol.default_value > 0) continue;
-    values[symbol.name] = symbol.name.starts_with("seq") ? kTypicalSequence : 1;
+    values[symbol.name] = symbol.name.starts_with("seq") || symbol.name == "kv_len" ? kTypicalSequence : 1;
     assumed.push_back(fmt::format("{}={} was assumed; give --dim {}=N", symbol.name, values[symbol.name], symbol.name));
   }
   return values;
 }
 
 absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(args.model));
+  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(args.run, args.model));
+  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(args.model, options));
   std::vector<std::string> warnings = graph.warnings;
-  GPUETA_ASSIGN_OR_RETURN(const SymbolValues values, WithDefaults(graph, args.dims, warnings));
+  GPUETA_ASSIGN_OR_RETURN(const SymbolValues values, WithDefaults(graph, args, warnings));
   GPUETA_ASSIGN_OR_RETURN(const GraphCounts counts, CountsOf(graph, values));
+  const std::int64_t active = graph.active_parameters > 0 ? graph.active_parameters : graph.parameters;
   std::vector<std::string> symbols;
   for (const Graph::Symbol& symbol : graph.symbols) symbols.push_back(symbol.name);
   if (globals.json) {
-    const nlohmann::json out = {{"parameters", graph.parameters},
-                                {"active_parameters", graph.parameters},
-                                {"macs", counts.macs},
-                                {"flops", counts.flops},
-                                {"bytes", counts.bytes},
-                                {"onnx_nodes", graph.source_op_counts},
-                                {"counts", counts.kernels},
-                                {"symbols", symbols},
-                                {"inputs", graph.inputs},
-                                {"kv_bytes_per_token", nullptr},
-                                {"warnings", warnings}};
+    const nlohmann::json out = {
+        {"parameters", graph.parameters},
+        {"active_parameters", active},
+        {"macs", counts.macs},
+        {"flops", counts.flops},
+        {"bytes", counts.bytes},
+        {"onnx_nodes", graph.source_op_counts},
+        {"counts", counts.kernels},
+        {"symbols", symbols},
+        {"inputs", graph.inputs},
+        {"kv_bytes_per_token", graph.kv_bytes_per_token > 0 ? nlohmann::json(graph.kv_bytes_per_token) : nullptr},
+        {"warnings", warnings}};
     fmt::print("{}\n", out.dump(2));
     return absl::OkStatus();
   }
@@ -56,6 +61,8 @@ absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
   for (const std::string& input : graph.inputs) fmt::print("  input       {}\n", input);
   fmt::print("  parameters  {:L}\n  MACs        {:L}\n  traffic     {:.4g} MB at least\n", graph.parameters,
              counts.macs, static_cast<double>(counts.bytes) / 1e6);
+  if (active != graph.parameters) fmt::print("  active      {:L} of a token\n", active);
+  if (graph.kv_bytes_per_token > 0) fmt::print("  cache       {:L} bytes a token\n", graph.kv_bytes_per_token);
   if (!symbols.empty()) fmt::print("  symbols     {}\n", fmt::join(symbols, ", "));
   terminal::TextTable kernels({"kernels", "count"});
   for (const auto& [op, count] : counts.kernels) kernels.Add({op, std::to_string(count)});
@@ -71,8 +78,9 @@ absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
 void AddInspect(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto args = std::make_shared<InspectArgs>();
   CLI::App* inspect = app.add_subcommand("inspect", "What a model is made of: parameters, MACs, kernels");
-  inspect->add_option("MODEL", args->model, ".onnx or graph file")->required()->check(CLI::ExistingFile);
+  inspect->add_option("MODEL", args->model, ".onnx, config.json or graph file")->required()->check(CLI::ExistingFile);
   AddDimOptions(*inspect, args->dims);
+  AddPhaseOptions(*inspect, args->run);
   inspect->callback([args, &globals, &chosen] { chosen = [args, &globals] { return Inspect(*args, globals); }; });
 }
 

@@ -31,8 +31,9 @@ nlohmann::json ToJson(const v1::Model& model) {
   return out;
 }
 
-absl::Status Register(const std::string& path, const std::string& alias, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(path));
+absl::Status Register(const std::string& path, const RunArgs& run, const std::string& alias, const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(run, path));
+  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(path, options));
   GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
   v1::RegisterModelRequest request;
   request.set_alias(alias);
@@ -74,15 +75,18 @@ void AddModel(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* model = app.add_subcommand("model", "Models registered with a server");
   model->require_subcommand(1);
   struct Args {
+    RunArgs run;
     std::string path;
     std::string alias;
   };
   auto args = std::make_shared<Args>();
   CLI::App* add = model->add_subcommand("register", "Register a model, to ask for it by name");
-  add->add_option("MODEL", args->path, ".onnx or graph file")->required()->check(CLI::ExistingFile);
+  add->add_option("MODEL", args->path, ".onnx, config.json or graph file")->required()->check(CLI::ExistingFile);
+  AddPhaseOptions(*add, args->run);
   add->add_option("--alias", args->alias, "A name to ask for it by");
-  add->callback(
-      [args, &globals, &chosen] { chosen = [args, &globals] { return Register(args->path, args->alias, globals); }; });
+  add->callback([args, &globals, &chosen] {
+    chosen = [args, &globals] { return Register(args->path, args->run, args->alias, globals); };
+  });
   model->add_subcommand("list", "List registered models")->callback([&globals, &chosen] {
     chosen = [&globals] { return List(globals); };
   });

@@ -3,10 +3,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <filesystem>
 
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
+#include "core/graph/passes/fusion.h"
+#include "core/graph/passes/precision.h"
+#include "core/graph/passes/training.h"
 #include "core/importers/onnx/onnx_importer.h"
 #include "core/importers/traces/trace_importer.h"
 #include "core/wire/graph_codec.h"
@@ -31,10 +34,14 @@ std::vector<std::string> NamesOf(const Graph& graph) {
   return names;
 }
 
-bool IsFloat(DType dtype) {
-  return dtype == DType::kFp64 || dtype == DType::kFp32 || dtype == DType::kTf32 || dtype == DType::kFp16 ||
-         dtype == DType::kBf16;
+absl::StatusOr<DType> DTypeOf(const char* option, const std::string& name) {
+  const auto parsed = ParseDType(name);
+  if (parsed.has_value()) return *parsed;
+  return InvalidArgument("{}: \"{}\" is not one of fp64, fp32, tf32, fp16, bf16, fp8, int8, int4", option, name);
 }
+
+// Whether the model came from a config is known by its file alone.
+bool IsConfigPath(const std::string& path) { return path.ends_with(".json"); }
 
 }  // namespace
 
@@ -44,21 +51,108 @@ void AddDimOptions(CLI::App& command, DimArgs& args) {
   command.add_option("--dim", args.dims, "NAME=N: value of any symbol; may be repeated")->allow_extra_args(false);
 }
 
-absl::StatusOr<Graph> ReadModel(const std::string& path) {
+void AddPhaseOptions(CLI::App& command, RunArgs& args) {
+  command.add_option("--phase", args.phase, "Of a config.json: prefill (default) or decode");
+  command
+      .add_option("--kv-len", args.kv_len,
+                  "Tokens that the last token sees, itself included: the cache of decode, or prefill with its prefix")
+      ->check(CLI::PositiveNumber);
+}
+
+void AddRunOptions(CLI::App& command, RunArgs& args) {
+  AddPhaseOptions(command, args);
+  command.add_option("--dtype", args.dtype, "Run the model's floating-point kernels in this type");
+  command.add_option("--kv-dtype", args.kv_dtype, "Type of cached keys and values");
+  command
+      .add_option("--mode", args.mode,
+                  "eager: the host issues each kernel; graph: one CUDA graph, of a config as serving engines run; "
+                  "compiled: eager with elementwise code fused")
+      ->capture_default_str();
+  command.add_option("--attention", args.attention, "Of a config.json: fused or written-out")->capture_default_str();
+  command.add_option("--tp", args.ranks.tensor, "Tensor-parallel ranks")->check(CLI::PositiveNumber);
+  command.add_option("--pp", args.ranks.pipeline, "Pipeline stages")->check(CLI::PositiveNumber);
+  command.add_option("--ep", args.ranks.expert, "Expert-parallel ranks")->check(CLI::PositiveNumber);
+  command.add_flag("--train", args.train, "A training step: forward, backward, optimiser");
+  command.add_option("--optimiser", args.optimiser, "With --train: none, sgd, adam or adamw")->capture_default_str();
+}
+
+absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOptions& options) {
   if (path.ends_with(".onnx")) return ImportOnnxFile(path);
   if (IsTraceFile(path)) return ImportTraceFile(path);
   const absl::StatusOr<std::string> text = ReadWholeFile(path);
   if (absl::IsNotFound(text.status())) {
-    return NotFound("{}: no such file; give an .onnx, a graph file or a trace, or --server for a registered model",
+    return NotFound("{}: no such file; give an .onnx, config.json, trace or graph file, or --server for a registered model",
                     path);
   }
   GPUETA_RETURN_IF_ERROR(text.status());
+  if (IsHuggingFaceConfig(*text)) {
+    const std::filesystem::path file(path);
+    const bool plain = file.stem() == "config" && file.has_parent_path();
+    absl::StatusOr<Graph> graph =
+        ImportHuggingFace(*text, (plain ? file.parent_path().filename() : file.stem()).string(), options);
+    return graph.ok() ? std::move(graph) : Prefixed(graph.status(), path);
+  }
   absl::StatusOr<Graph> graph = wire::ReadGraphText(*text);
   if (!graph.ok()) return Prefixed(graph.status(), path);
   return graph;
 }
 
-absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args) {
+absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run, const std::string& path) {
+  if ((!run.phase.empty() || run.kv_len.has_value()) && !IsConfigPath(path)) {
+    return InvalidArgument("--phase, --kv-len: need a config.json; {} is one graph already", path);
+  }
+  HuggingFaceOptions options;
+  if (!run.phase.empty()) {
+    const auto phase = ParseAttentionPhase(run.phase);
+    if (!phase.has_value()) return InvalidArgument("--phase: \"{}\" is not one of prefill, decode", run.phase);
+    options.phase = *phase;
+  }
+  options.cached_prefix = run.kv_len.has_value() && options.phase == Attention::Phase::kPrefill;
+  if (!run.kv_dtype.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(options.kv_dtype, DTypeOf("--kv-dtype", run.kv_dtype));
+  }
+  return options;
+}
+
+absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run) {
+  GPUETA_ASSIGN_OR_RETURN(HuggingFaceOptions options, OptionsOf(run, path));
+  if (run.mode != "eager" && run.mode != "graph" && run.mode != "compiled") {
+    return InvalidArgument("--mode: \"{}\" is not one of eager, graph, compiled", run.mode);
+  }
+  if (run.attention != "fused" && run.attention != "written-out") {
+    return InvalidArgument("--attention: \"{}\" is not one of fused, written-out", run.attention);
+  }
+  const std::optional<Optimiser> optimiser = ParseOptimiser(run.optimiser);
+  if (!optimiser.has_value()) {
+    return InvalidArgument("--optimiser: \"{}\" is not one of none, sgd, adam, adamw", run.optimiser);
+  }
+  options.op_by_op = run.mode != "graph";
+  options.last_logits_only = run.mode == "graph" && !run.train;
+  options.written_out_attention = run.attention == "written-out";
+  options.training = run.train;
+  if (run.train && options.phase == Attention::Phase::kDecode) {
+    return InvalidArgument("--train: training has no phase decode");
+  }
+  GPUETA_ASSIGN_OR_RETURN(Graph graph, ReadModel(path, options));
+  if (options.written_out_attention && !IsConfigPath(path)) {
+    return InvalidArgument("--attention: needs a config.json; {} is one graph already", path);
+  }
+  if (!run.dtype.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(const DType dtype, DTypeOf("--dtype", run.dtype));
+    SetDType(graph, dtype);
+  }
+  if (options.kv_dtype.has_value()) SetKvDType(graph, *options.kv_dtype);
+  GPUETA_RETURN_IF_ERROR(SplitTensors(graph, run.ranks));
+  GPUETA_RETURN_IF_ERROR(SplitStages(graph, run.ranks.pipeline));
+  if (run.mode == "compiled") FuseElementwise(graph);
+  if (run.train) {
+    AddBackward(graph);
+    AddOptimiserStep(graph, *optimiser);
+  }
+  return graph;
+}
+
+absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args, std::optional<std::int64_t> kv_len) {
   const std::vector<std::string> names = NamesOf(graph);
   const auto has = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   SymbolValues values;
@@ -81,6 +175,7 @@ absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args) 
       return InvalidArgument("--seq: the model has no symbol that begins with seq (it has: {})",
                              fmt::join(names, ", "));
   }
+  if (kv_len.has_value() && has("kv_len")) values["kv_len"] = *kv_len;
   for (const std::string& dim : args.dims) {
     GPUETA_ASSIGN_OR_RETURN(const auto binding, ParseDim(dim));
     if (!has(binding.first))
@@ -97,26 +192,6 @@ absl::StatusOr<std::vector<Kernel>> KernelsThatRun(const Graph& graph, const Sym
     if (graph.nodes[i].costing != Costing::kFree) kernels.push_back(bound[i]);
   }
   return kernels;
-}
-
-absl::Status Retype(Graph& graph, const std::string& dtype) {
-  if (dtype.empty()) return absl::OkStatus();
-  const auto parsed = ParseDType(dtype);
-  if (!parsed.has_value())
-    return InvalidArgument("--dtype: \"{}\" is not one of fp64, fp32, tf32, fp16, bf16, fp8, int8, int4", dtype);
-  // Parameters have the type of the first kernel that computes.
-  const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const GraphNode& node) {
-    return IsFloat(node.kernel.dtype) && node.kernel.op() != Op::kVector;
-  });
-  if (first != graph.nodes.end()) {
-    const double change = (BitsOf(*parsed).weight - BitsOf(first->kernel.dtype).weight) / 8.0;
-    graph.parameter_bytes += std::llround(static_cast<double>(graph.parameters) * change);
-    graph.parameter_bytes = std::max<std::int64_t>(graph.parameter_bytes, 0);
-  }
-  for (GraphNode& node : graph.nodes) {
-    if (IsFloat(node.kernel.dtype)) node.kernel.dtype = *parsed;
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace gpueta::cli

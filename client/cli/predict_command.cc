@@ -15,7 +15,7 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto args = std::make_shared<Args>();
   CLI::App* predict = app.add_subcommand("predict", "Predict the latency of a model, or of kernels in a CSV");
   auto* model = predict->add_option("MODEL", args->model.model,
-                                    ".onnx or graph file, or a registered model's name with --server");
+                                    ".onnx, config.json or graph file, or a registered model's name with --server");
   auto* kernels =
       predict->add_option("--kernels", args->kernels.kernels, "CSV of kernels; a latency column is not read")
           ->check(CLI::ExistingFile);
@@ -32,8 +32,7 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
                       "A form by name: family, kernel-aware, roofline (default: the best one)");
   auto* out = predict->add_option("--out", args->kernels.out, "With --kernels: CSV to write");
   AddDimOptions(*predict, args->model.dims);
-  predict->add_option("--dtype", args->model.dtype, "Run the model's floating-point kernels in this type");
-  predict->add_option("--mode", args->model.mode, "eager or graph")->capture_default_str();
+  AddRunOptions(*predict, args->model.run);
   predict->add_option("--spec", args->model.spec, "CSV with a spec row, for a device outside the catalogue")
       ->check(CLI::ExistingFile);
   predict->add_flag("--explain", args->model.explain, "Every kernel of every device");
@@ -41,7 +40,9 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   kernels->excludes(model);
   kernels->needs(out);
   out->needs(kernels);
-  for (const char* of_models : {"--batch", "--seq", "--dim", "--dtype", "--mode", "--spec", "--explain", "--csv"}) {
+  for (const char* of_models :
+       {"--batch", "--seq", "--dim", "--phase", "--kv-len", "--dtype", "--kv-dtype", "--mode", "--attention", "--tp",
+        "--pp", "--ep", "--train", "--optimiser", "--spec", "--explain", "--csv"}) {
     kernels->excludes(predict->get_option(of_models));
   }
   predict->callback([args, model, kernels, &globals, &chosen] {

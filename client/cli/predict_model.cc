@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "client/cli/ask.h"
 #include "client/terminal/terminal.h"
@@ -17,9 +18,9 @@ constexpr std::size_t kShownParts = 20;  // of the table for people; --explain s
 constexpr int kShareBarWidth = 20;
 
 absl::StatusOr<ExecutionMode> ParseMode(const std::string& mode) {
-  if (mode == "eager") return ExecutionMode::kEager;
+  if (mode == "eager" || mode == "compiled") return ExecutionMode::kEager;  // the host still issues each kernel
   if (mode == "graph") return ExecutionMode::kGraph;
-  return InvalidArgument("--mode: \"{}\" is not one of eager, graph", mode);
+  return InvalidArgument("--mode: \"{}\" is not one of eager, graph, compiled", mode);
 }
 
 nlohmann::json ToJson(const Quantiles& q) { return {{"p50", q.p50}, {"p90", q.p90}, {"p99", q.p99}}; }
@@ -112,12 +113,12 @@ void PrintCsv(const std::vector<DeviceAnswer>& answers) {
 absl::Status PredictModel(const PredictModelArgs& args, const Globals& globals) {
   EstimateOptions options;
   options.estimator = args.estimator;
-  GPUETA_ASSIGN_OR_RETURN(options.mode, ParseMode(args.mode));
+  GPUETA_ASSIGN_OR_RETURN(options.mode, ParseMode(args.run.mode));
   ModelQuestion question{.model = args.model,
                          .profile_paths = args.profile_paths,
                          .devices = args.devices,
                          .dims = args.dims,
-                         .dtype = args.dtype,
+                         .run = args.run,
                          .spec = args.spec,
                          .options = options};
   GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, Ask(question, globals));
@@ -135,7 +136,12 @@ absl::Status PredictModel(const PredictModelArgs& args, const Globals& globals) 
   if (answers.size() == 1 || args.explain) {
     for (const DeviceAnswer& answer : answers) PrintParts(answer, args.explain);
   }
-  for (const std::string& warning : answers.front().estimate.warnings) fmt::print("note: {}\n", warning);
+  std::set<std::string> said;
+  for (const DeviceAnswer& answer : answers) {
+    for (const std::string& warning : answer.estimate.warnings) {
+      if (said.insert(warning).second) fmt::print("note: {}\n", warning);
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -15,8 +15,7 @@ struct PredictModelArgs {
   std::vector<std::string> profile_paths;
   std::vector<std::string> devices;
   DimArgs dims;
-  std::string dtype;
-  std::string mode = "eager";
+  RunArgs run;
   std::string estimator;
   std::string spec;
   bool explain = false;

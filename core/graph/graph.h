@@ -20,6 +20,15 @@ enum class Costing : std::uint8_t {
   kFree,     // a view: no kernel runs
 };
 
+// How a node's work divides over tensor-parallel ranks (core/graph/passes).
+enum class Split : std::uint8_t {
+  kWhole,    // every rank does all of it
+  kColumns,  // of its output: a product's n, a vector's cols
+  kRows,     // of the contraction; partial sums are added up over ranks
+  kHeads,    // attention heads; of written-out attention the batch or rows
+  kExperts,  // of a mixture
+};
+
 struct GraphNode {
   Kernel kernel;  // symbolic dims are 1 here
   struct SymbolicDim {
@@ -31,6 +40,9 @@ struct GraphNode {
   std::string source_op;    // operator type in the model's source, e.g. "MatMul"
   Costing costing = Costing::kKernel;
   std::int64_t parameters = 0;  // elements of floating-point parameters it reads
+  // What the passes of parallelism go by; part of no file.
+  Split split = Split::kWhole;
+  int layer = -1;  // of a stack of layers; -1: before or after it
 };
 
 struct Graph {
@@ -43,6 +55,10 @@ struct Graph {
   std::vector<GraphNode> nodes;  // in a topological order
   std::int64_t parameters = 0;   // elements of floating-point initialisers
   std::int64_t parameter_bytes = 0;
+  // Of mixtures of experts: parameters that one token meets. 0: all.
+  std::int64_t active_parameters = 0;
+  // Of decoders: what each token of a sequence leaves in the cache, all layers.
+  std::int64_t kv_bytes_per_token = 0;
   std::map<std::string, std::int64_t> source_op_counts;
   std::vector<std::string> warnings;
   std::vector<std::string> inputs;  // e.g. "input: fp32[batch,3,224,224]"

@@ -41,14 +41,25 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
   EstimateOptions kernel_options = options;
   // A CPU runs what it is called for; a GPU's kernels are summed as device time.
   kernel_options.timing = on_cpu ? Timing::kEager : Timing::kKernel;
+  // A framework's own calls tell best which kernels it runs.
+  if (!on_cpu && options.mode == ExecutionMode::kEager) kernel_options.measured_in = Timing::kEager;
   ExecutionModel execution;
   execution.host_issue_us = on_cpu || options.mode == ExecutionMode::kGraph ? 0
                             : state_->host_issue_us > 0                     ? state_->host_issue_us
                                                                             : kTypicalHostIssueUs;
   execution.gap_us = !on_cpu && options.mode == ExecutionMode::kGraph ? kGraphGapUs : 0;
-  return ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) {
+  absl::StatusOr<GraphEstimate> estimate = ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) {
     return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
   });
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  if (estimate.ok() && state_->spec.memory_gb > 0) {
+    const double needs = static_cast<double>(estimate->memory_bytes) / kGiB;
+    if (needs > state_->spec.memory_gb) {
+      estimate->warnings.push_back(fmt::format("needs about {:.4g} GB of memory, {} has {:.4g}", needs,
+                                               state_->spec.slug, state_->spec.memory_gb));
+    }
+  }
+  return estimate;
 }
 
 absl::StatusOr<RegimeShares> Predictor::Regime(const Kernel& kernel, const EstimateOptions& options) const {

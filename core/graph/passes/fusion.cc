@@ -1,0 +1,302 @@
+#include "core/graph/passes/fusion.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/graph/passes/rewriter.h"
+
+namespace gpueta {
+namespace {
+
+bool Runs(const GraphNode& node) { return node.costing != Costing::kFree; }
+
+const Vector* VectorOf(const GraphNode& node) { return Runs(node) ? std::get_if<Vector>(&node.kernel.work) : nullptr; }
+
+bool IsElementwise(const GraphNode& node) {
+  const Vector* vector = VectorOf(node);
+  return vector != nullptr && !InfoOf(vector->op).row_wise && vector->op != "embedding" && vector->op != "pool";
+}
+
+SymInt Elements(const GraphNode& node) { return DimOf(node, "rows") * DimOf(node, "cols"); }
+
+// A run of nodes of `rewriter` that becomes one.
+class Run {
+ public:
+  explicit Run(Rewriter& rewriter) : rewriter_(rewriter) {}
+
+  bool Joins(std::size_t i) const {
+    if (members_.empty()) return true;
+    const std::vector<int>& inputs = rewriter_.old(i).inputs;
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](int input) { return input >= static_cast<int>(members_.front()) && IsMember(input); });
+  }
+  void Add(std::size_t i) { members_.push_back(i); }
+
+  // Writes the run as one node.
+  void Close() {
+    if (members_.size() == 1) rewriter_.Keep(members_[0]);
+    if (members_.size() > 1) CloseMany();
+    members_.clear();
+  }
+
+ private:
+  bool IsMember(int node) const {
+    return std::find(members_.begin(), members_.end(), static_cast<std::size_t>(node)) != members_.end();
+  }
+
+  void CloseMany() {
+    // The row operator of most elements, else the largest elementwise one.
+    std::size_t chosen = members_[0];
+    std::vector<int> inputs;
+    std::int64_t parameters = 0;
+    std::int64_t operands = 1;
+    for (const std::size_t i : members_) {
+      const GraphNode& node = rewriter_.old(i);
+      const auto row_wise = [this](std::size_t at) { return InfoOf(VectorOf(rewriter_.old(at))->op).row_wise; };
+      const bool larger = IsKnownNonNegative(Elements(node) - Elements(rewriter_.old(chosen)));
+      if (row_wise(i) != row_wise(chosen) ? row_wise(i) : larger) chosen = i;
+      parameters += node.parameters;
+      operands = std::max(operands, GetDim(node.kernel, *FindDim(Op::kVector, "operands")));
+      for (const int input : node.inputs) {
+        if (!IsMember(input)) inputs.push_back(rewriter_.Now(static_cast<std::size_t>(input)));
+      }
+    }
+    GraphNode fused = rewriter_.old(chosen);
+    if (!InfoOf(VectorOf(fused)->op).row_wise) {
+      std::get<Vector>(fused.kernel.work).op = "add";
+      SetDimOf(fused, "operands", operands);
+    }
+    fused.source_op = "fused";
+    fused.inputs = inputs;
+    fused.parameters = parameters;
+    const int now = rewriter_.Append(std::move(fused));
+    for (const std::size_t i : members_) rewriter_.Replace(i, now);
+  }
+
+  Rewriter& rewriter_;
+  std::vector<std::size_t> members_;
+};
+
+}  // namespace
+
+void FuseElementwise(Graph& graph) {
+  Rewriter rewriter(graph);
+  Run run(rewriter);
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    if (VectorOf(rewriter.old(i)) == nullptr) {
+      run.Close();
+      rewriter.Keep(i);
+      continue;
+    }
+    if (!run.Joins(i)) run.Close();
+    run.Add(i);
+  }
+  run.Close();
+  rewriter.Finish();
+}
+
+void FuseEpilogues(Graph& graph) {
+  Rewriter rewriter(graph);
+  std::vector<bool> takes(rewriter.size());  // what ends in a product that more can go into
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    const GraphNode& node = rewriter.old(i);
+    const Op op = node.kernel.op();
+    if (op == Op::kGemm || op == Op::kConv2d) takes[i] = true;
+    if (IsElementwise(node) && node.inputs.size() == 1) {
+      const auto input = static_cast<std::size_t>(node.inputs[0]);
+      const bool one_operand = DimOf(node, "operands") == SymInt(1);
+      if (takes[input] && rewriter.readers(input) == 1 && one_operand) {
+        rewriter.Replace(i, rewriter.Now(input));
+        takes[i] = true;
+        continue;
+      }
+    }
+    rewriter.Keep(i);
+  }
+  rewriter.Finish();
+}
+
+void FuseResidualNorms(Graph& graph) {
+  Rewriter rewriter(graph);
+  const auto is_norm = [&](std::size_t i) {
+    const Vector* vector = VectorOf(rewriter.old(i));
+    return vector != nullptr && (vector->op == "layernorm" || vector->op == "rmsnorm");
+  };
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    const GraphNode& node = rewriter.old(i);
+    const Vector* vector = VectorOf(node);
+    const bool before_norm = i + 1 < rewriter.size() && is_norm(i + 1) &&
+                             rewriter.old(i + 1).inputs == std::vector<int>{static_cast<int>(i)} &&
+                             Elements(rewriter.old(i + 1)) == (vector != nullptr ? Elements(node) : SymInt(0));
+    if (vector != nullptr && vector->op == "add" && before_norm) {
+      GraphNode fused = rewriter.old(i + 1);
+      SetDimOf(fused, "operands", DimOf(node, "operands") + DimOf(fused, "operands"));
+      fused.inputs.clear();
+      for (const int input : node.inputs) fused.inputs.push_back(rewriter.Now(static_cast<std::size_t>(input)));
+      const int now = rewriter.Append(std::move(fused));
+      rewriter.Replace(i, now);
+      rewriter.Replace(i + 1, now);
+      ++i;
+      continue;
+    }
+    rewriter.Keep(i);
+  }
+  rewriter.Finish();
+}
+
+namespace {
+
+// Scores, softmax and context of one attention, by index.
+struct WrittenOut {
+  std::size_t scores = 0;
+  std::size_t context = 0;
+  std::vector<std::size_t> between;
+};
+
+bool IsBmm(const GraphNode& node) {
+  const auto* gemm = std::get_if<Gemm>(&node.kernel.work);
+  return Runs(node) && gemm != nullptr && DimOf(node, "batch") != SymInt(1);
+}
+
+// From a product of scores along single readers to the product that reads the
+// softmax of it.
+std::optional<WrittenOut> Follow(const Rewriter& rewriter, const std::vector<int>& reader, std::size_t scores) {
+  WrittenOut found{.scores = scores};
+  bool softmax = false;
+  std::size_t at = scores;
+  const SymInt pairs =
+      DimOf(rewriter.old(scores), "batch") * DimOf(rewriter.old(scores), "m") * DimOf(rewriter.old(scores), "n");
+  while (rewriter.readers(at) == 1) {
+    at = static_cast<std::size_t>(reader[at]);
+    const GraphNode& node = rewriter.old(at);
+    if (softmax && IsBmm(node)) {
+      if (DimOf(node, "k") != DimOf(rewriter.old(scores), "n") ||
+          DimOf(node, "m") != DimOf(rewriter.old(scores), "m")) {
+        return std::nullopt;
+      }
+      found.context = at;
+      return found;
+    }
+    if (Runs(node)) {
+      const Vector* vector = VectorOf(node);
+      if (vector == nullptr || Elements(node) != pairs) return std::nullopt;
+      softmax = softmax || vector->op == "softmax";
+    }
+    found.between.push_back(at);
+  }
+  return std::nullopt;
+}
+
+// Batch and heads of a batch of heads: the constant factor is the heads.
+std::pair<SymInt, SymInt> BatchAndHeads(const SymInt& both) {
+  std::set<std::string> symbols;
+  both.CollectSymbols(symbols);
+  for (const std::string& symbol : symbols) {
+    const std::optional<SymInt> heads = ExactDiv(both, SymInt::Symbol(symbol));
+    if (heads.has_value() && heads->constant().has_value()) return {SymInt::Symbol(symbol), *heads};
+  }
+  return both.constant().has_value() ? std::pair(SymInt(1), both) : std::pair(both, SymInt(1));
+}
+
+GraphNode AttentionFor(const GraphNode& scores, const GraphNode& context) {
+  GraphNode node = context;
+  node.symbolic_dims.clear();
+  const bool decodes = DimOf(scores, "m") == SymInt(1);
+  node.kernel.work = Attention{.phase = decodes ? Attention::Phase::kDecode : Attention::Phase::kPrefill,
+                               .kv_dtype = scores.kernel.dtype};
+  node.source_op = "Attention";
+  const auto [batch, heads] = BatchAndHeads(DimOf(scores, "batch"));
+  SetDimOf(node, "batch", batch);
+  SetDimOf(node, "heads", heads);
+  SetDimOf(node, "kv_heads", heads);
+  SetDimOf(node, "query_len", DimOf(scores, "m"));
+  SetDimOf(node, "kv_len", DimOf(scores, "n"));
+  SetDimOf(node, "head_dim", FloorDiv(DimOf(scores, "k") + DimOf(context, "n") + 1, 2));
+  return node;
+}
+
+}  // namespace
+
+void FuseAttention(Graph& graph) {
+  Rewriter rewriter(graph);
+  std::vector<int> reader(rewriter.size(), -1);
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    for (const int input : rewriter.old(i).inputs) reader[static_cast<std::size_t>(input)] = static_cast<int>(i);
+  }
+  std::map<std::size_t, WrittenOut> by_context;
+  std::vector<bool> gone(rewriter.size());
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    if (!IsBmm(rewriter.old(i)) || gone[i]) continue;
+    const std::optional<WrittenOut> found = Follow(rewriter, reader, i);
+    if (!found.has_value()) continue;
+    gone[i] = true;
+    for (const std::size_t between : found->between) gone[between] = true;
+    by_context.emplace(found->context, *found);
+  }
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    if (gone[i]) continue;
+    const auto at = by_context.find(i);
+    if (at == by_context.end()) {
+      rewriter.Keep(i);
+      continue;
+    }
+    GraphNode fused = AttentionFor(rewriter.old(at->second.scores), rewriter.old(i));
+    fused.inputs.clear();
+    const auto read = [&](const GraphNode& node) {
+      for (const int input : node.inputs) {
+        if (!gone[static_cast<std::size_t>(input)])
+          fused.inputs.push_back(rewriter.Now(static_cast<std::size_t>(input)));
+      }
+    };
+    read(rewriter.old(at->second.scores));
+    for (const std::size_t between : at->second.between) read(rewriter.old(between));
+    read(rewriter.old(i));
+    rewriter.Replace(i, rewriter.Append(std::move(fused)));
+  }
+  rewriter.Finish();
+}
+
+void MergeProducts(Graph& graph) {
+  Rewriter rewriter(graph);
+  // The products of each input, by their m and k; batch 1 only.
+  std::map<std::string, std::vector<std::size_t>> groups;
+  std::map<std::size_t, std::string> key_of;
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    const GraphNode& node = rewriter.old(i);
+    if (node.kernel.op() != Op::kGemm || !Runs(node) || node.inputs.size() != 1 || node.parameters == 0) continue;
+    if (DimOf(node, "batch") != SymInt(1) || node.split == Split::kRows) continue;
+    std::string key = std::to_string(node.inputs[0]) + "/" + DimOf(node, "m").ToString() + "/" +
+                      DimOf(node, "k").ToString() + "/" + std::string(Name(node.kernel.dtype));
+    groups[key].push_back(i);
+    key_of[i] = std::move(key);
+  }
+  std::map<std::string, int> written;
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    const auto key = key_of.find(i);
+    if (key == key_of.end() || groups[key->second].size() == 1) {
+      rewriter.Keep(i);
+      continue;
+    }
+    const auto [at, first] = written.emplace(key->second, 0);
+    if (!first) {
+      rewriter.Replace(i, at->second);
+      continue;
+    }
+    GraphNode merged = rewriter.old(i);
+    SymInt n = 0;
+    merged.parameters = 0;
+    for (const std::size_t member : groups[key->second]) {
+      n = n + DimOf(rewriter.old(member), "n");
+      merged.parameters += rewriter.old(member).parameters;
+    }
+    SetDimOf(merged, "n", n);
+    at->second = rewriter.Keep(i, std::move(merged));
+  }
+  rewriter.Finish();
+}
+
+}  // namespace gpueta

@@ -1,0 +1,189 @@
+#include "core/graph/passes/parallel.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/errors.h"
+#include "core/graph/passes/rewriter.h"
+
+namespace gpueta {
+namespace {
+
+constexpr std::string_view kBackend = "nccl-tests";
+
+struct Shape {
+  SymInt rows;
+  SymInt cols;
+};
+
+Shape OutputOf(const GraphNode& node) {
+  switch (node.kernel.op()) {
+    case Op::kGemm: return {DimOf(node, "batch") * DimOf(node, "m"), DimOf(node, "n")};
+    case Op::kMoe: return {DimOf(node, "num_tokens"), DimOf(node, "hidden_size")};
+    case Op::kVector: return {DimOf(node, "rows"), DimOf(node, "cols")};
+    default: return {1, 1};
+  }
+}
+
+// Activations keep 16 bits where weights have fewer.
+DType ActivationType(DType dtype) { return BitsOf(dtype).output < 32 ? DType::kBf16 : dtype; }
+
+GraphNode CollectiveNode(const GraphNode& behind, std::string_view op, const Shape& shape, std::int64_t ranks) {
+  GraphNode node;
+  node.kernel.name = fmt::format("{}.{}", behind.kernel.name, op);
+  node.kernel.dtype = behind.kernel.dtype == DType::kFp32 || behind.kernel.dtype == DType::kFp16
+                          ? behind.kernel.dtype
+                          : ActivationType(behind.kernel.dtype);
+  node.kernel.work = Collective{.op = std::string(op), .backend = std::string(kBackend)};
+  node.source_op = op;
+  node.layer = behind.layer;
+  SetDimOf(node, "bytes", shape.rows * shape.cols * (BitsOf(node.kernel.dtype).activation / 8));
+  SetDimOf(node, "ranks", ranks);
+  return node;
+}
+
+void Divide(GraphNode& node, std::string_view dim, std::int64_t ranks) {
+  SetDimOf(node, dim, CeilDiv(DimOf(node, dim), ranks));
+}
+
+absl::Status SplitHeads(GraphNode& node, std::int64_t ranks) {
+  if (node.kernel.op() != Op::kAttention) {
+    Divide(node, node.kernel.op() == Op::kGemm ? "batch" : "rows", ranks);
+    return absl::OkStatus();
+  }
+  const SymInt heads = DimOf(node, "heads");
+  const SymInt kv_heads = DimOf(node, "kv_heads");
+  if (heads.constant().value_or(0) % ranks != 0) {
+    return InvalidArgument("--tp: {} does not divide the {} attention heads", ranks, heads.ToString());
+  }
+  // Fewer heads of keys and values than ranks are copied to each that needs them.
+  SetDimOf(node, "heads", *heads.constant() / ranks);
+  SetDimOf(node, "kv_heads", std::max<std::int64_t>(kv_heads.constant().value_or(1) / ranks, 1));
+  return absl::OkStatus();
+}
+
+absl::Status SplitExperts(GraphNode& node, const Parallelism& ranks) {
+  const std::int64_t experts = DimOf(node, "num_experts").constant().value_or(1);
+  const std::int64_t width = DimOf(node, "inter_size").constant().value_or(1);
+  const std::int64_t tensor = std::max<std::int64_t>(ranks.tensor / ranks.expert, 1);
+  if (experts % ranks.expert != 0) {
+    return InvalidArgument("--ep: {} does not divide the {} experts", ranks.expert, experts);
+  }
+  if (width % tensor != 0) {
+    return InvalidArgument("--tp: {} does not divide the experts' width {}", tensor, width);
+  }
+  SetDimOf(node, "tp", tensor);
+  SetDimOf(node, "ep", ranks.expert);
+  return absl::OkStatus();
+}
+
+std::int64_t ShareOf(const GraphNode& node, const Parallelism& ranks) {
+  switch (node.split) {
+    case Split::kWhole: return 1;
+    case Split::kExperts: return std::max(ranks.tensor, ranks.expert);
+    default: return ranks.tensor;
+  }
+}
+
+bool HasTokens(const GraphNode& node) { return node.kernel.op() == Op::kMoe || node.kernel.op() == Op::kGemm; }
+
+}  // namespace
+
+absl::Status SplitTensors(Graph& graph, const Parallelism& ranks) {
+  if (ranks.tensor == 1 && ranks.expert == 1) return absl::OkStatus();
+  const bool splits = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                  [](const GraphNode& node) { return node.split != Split::kWhole; });
+  if (!splits) {
+    return InvalidArgument("--tp, --ep: the model does not say how its layers split; give a config.json");
+  }
+  const bool experts = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                   [](const GraphNode& node) { return node.split == Split::kExperts; });
+  if (ranks.expert > 1 && !experts) return InvalidArgument("--ep: the model has no experts to spread");
+  const double bytes_each =
+      graph.parameters > 0 ? static_cast<double>(graph.parameter_bytes) / static_cast<double>(graph.parameters) : 0;
+  double saved = 0;
+  Rewriter rewriter(graph);
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    GraphNode node = rewriter.old(i);
+    const Shape whole = OutputOf(node);
+    const std::int64_t share = ShareOf(node, ranks);
+    saved += static_cast<double>(node.parameters) * (1 - 1 / static_cast<double>(share));
+    node.parameters /= share;
+    const Split split = node.split;
+    const bool exchanges = split == Split::kExperts && ranks.expert > ranks.tensor;
+    if (exchanges) {
+      GraphNode dispatch = CollectiveNode(node, "alltoall", whole, ranks.expert);
+      SetDimOf(dispatch, "bytes", DimOf(dispatch, "bytes") * DimOf(node, "top_k"));
+      for (int& input : node.inputs) dispatch.inputs.push_back(rewriter.Now(static_cast<std::size_t>(input)));
+      rewriter.Append(dispatch);
+    }
+    switch (split) {
+      case Split::kWhole: break;
+      case Split::kColumns:
+        if (ranks.tensor > 1) Divide(node, node.kernel.op() == Op::kGemm ? "n" : "cols", ranks.tensor);
+        break;
+      case Split::kRows:
+        if (ranks.tensor > 1) Divide(node, "k", ranks.tensor);
+        break;
+      case Split::kHeads:
+        if (ranks.tensor > 1) GPUETA_RETURN_IF_ERROR(SplitHeads(node, ranks.tensor));
+        break;
+      case Split::kExperts: GPUETA_RETURN_IF_ERROR(SplitExperts(node, ranks)); break;
+    }
+    const int now = rewriter.Keep(i, node);
+    GraphNode behind;
+    if (exchanges) {
+      behind = CollectiveNode(node, "alltoall", whole, ranks.expert);
+      SetDimOf(behind, "bytes", DimOf(behind, "bytes") * DimOf(node, "top_k"));
+    } else if (HasTokens(node) && (split == Split::kRows || split == Split::kExperts) && ranks.tensor > 1) {
+      behind = CollectiveNode(node, "all_reduce", whole, ranks.tensor);
+    } else if (node.kernel.op() == Op::kGemm && split == Split::kColumns && rewriter.readers(i) == 0 &&
+               ranks.tensor > 1) {
+      behind = CollectiveNode(node, "all_gather", whole, ranks.tensor);
+    } else {
+      continue;
+    }
+    behind.inputs = {now};
+    rewriter.Replace(i, rewriter.Append(std::move(behind)));
+  }
+  rewriter.Finish();
+  graph.parameter_bytes -= std::min(static_cast<std::int64_t>(saved * bytes_each), graph.parameter_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status SplitStages(Graph& graph, std::int64_t stages) {
+  if (stages == 1) return absl::OkStatus();
+  // Layers in the order they run; a stack starts over at 0.
+  std::int64_t layers = 0;
+  int last = -1;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.layer >= 0 && node.layer != last) ++layers;
+    last = node.layer;
+  }
+  if (layers == 0) return InvalidArgument("--pp: the model does not say what its layers are; give a config.json");
+  if (layers < stages) return InvalidArgument("--pp: {} stages for {} layers", stages, layers);
+  Rewriter rewriter(graph);
+  std::int64_t begun = 0;
+  last = -1;
+  int next_stage = 1;
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    const GraphNode& node = rewriter.old(i);
+    if (node.layer >= 0 && node.layer != last) {
+      if (begun * stages >= next_stage * layers && i > 0) {
+        // The activations between two layers are the last output.
+        GraphNode send = CollectiveNode(rewriter.old(i - 1), "send_recv", OutputOf(rewriter.old(i - 1)), 2);
+        send.inputs = {rewriter.Now(i - 1)};
+        rewriter.Replace(i - 1, rewriter.Append(std::move(send)));
+        ++next_stage;
+      }
+      ++begun;
+    }
+    last = node.layer;
+    rewriter.Keep(i);
+  }
+  rewriter.Finish();
+  graph.parameter_bytes = (graph.parameter_bytes + stages - 1) / stages;
+  return absl::OkStatus();
+}
+
+}  // namespace gpueta

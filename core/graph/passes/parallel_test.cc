@@ -1,0 +1,120 @@
+#include "core/graph/passes/parallel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/graph/passes/rewriter.h"
+
+namespace gpueta {
+namespace {
+
+using ::testing::HasSubstr;
+
+GraphNode Split(GraphNode node, enum Split split, int layer) {
+  node.split = split;
+  node.layer = layer;
+  return node;
+}
+
+// Two layers of up, activation, down; logits behind them.
+Graph Layers() {
+  Graph graph;
+  graph.parameters = 2 * 2 * 64 * 256 + 64 * 100;
+  graph.parameter_bytes = 4 * graph.parameters;
+  const auto add = [&](Work work, enum Split split, int layer, std::int64_t parameters) {
+    GraphNode node;
+    node.kernel.name = "n";
+    node.kernel.work = std::move(work);
+    if (!graph.nodes.empty()) node.inputs = {static_cast<int>(graph.nodes.size()) - 1};
+    node.parameters = parameters;
+    graph.nodes.push_back(Split(std::move(node), split, layer));
+  };
+  for (int layer = 0; layer < 2; ++layer) {
+    add(Gemm{.m = 8, .n = 256, .k = 64}, Split::kColumns, layer, 64 * 256);
+    add(Vector{.op = "relu", .rows = 8, .cols = 256}, Split::kColumns, layer, 0);
+    add(Gemm{.m = 8, .n = 64, .k = 256}, Split::kRows, layer, 64 * 256);
+  }
+  add(Gemm{.m = 8, .n = 100, .k = 64}, Split::kColumns, -1, 64 * 100);
+  return graph;
+}
+
+std::vector<Collective> CollectivesOf(const Graph& graph) {
+  std::vector<Collective> found;
+  for (const GraphNode& node : graph.nodes) {
+    if (const auto* collective = std::get_if<Collective>(&node.kernel.work)) found.push_back(*collective);
+  }
+  return found;
+}
+
+TEST(SplitTensorsTest, EachRankDoesItsShareAndSumsAreAddedUp) {
+  Graph graph = Layers();
+  const std::int64_t macs = CountsOf(graph, {})->macs;
+  const std::int64_t bytes = graph.parameter_bytes;
+  ASSERT_TRUE(SplitTensors(graph, {.tensor = 4}).ok());
+  ASSERT_TRUE(Validate(graph).ok());
+  EXPECT_EQ(CountsOf(graph, {})->macs * 4, macs);
+  EXPECT_EQ(graph.parameter_bytes * 4, bytes);
+  const std::vector<Collective> collectives = CollectivesOf(graph);
+  ASSERT_EQ(collectives.size(), 3U);
+  EXPECT_EQ(collectives[0].op, "all_reduce");
+  EXPECT_EQ(collectives[0].bytes, 8 * 64 * 4);
+  EXPECT_EQ(collectives[0].ranks, 4);
+  EXPECT_EQ(collectives[2].op, "all_gather");
+  EXPECT_EQ(collectives[2].bytes, 8 * 100 * 4);
+}
+
+TEST(SplitTensorsTest, OneRankChangesNothing) {
+  Graph graph = Layers();
+  ASSERT_TRUE(SplitTensors(graph, {}).ok());
+  EXPECT_EQ(HashOf(graph), HashOf(Layers()));
+}
+
+TEST(SplitTensorsTest, HeadsThatDoNotDivideAreRefused) {
+  Graph graph = Layers();
+  GraphNode attention;
+  attention.kernel.work = Attention{.query_len = 8, .kv_len = 8, .heads = 6, .kv_heads = 2, .head_dim = 8};
+  graph.nodes.push_back(Split(attention, Split::kHeads, 1));
+  EXPECT_THAT(SplitTensors(graph, {.tensor = 4}).ToString(), HasSubstr("does not divide the 6 attention heads"));
+}
+
+TEST(SplitTensorsTest, AGraphThatDoesNotSayHowItSplitsIsRefused) {
+  Graph graph = Layers();
+  for (GraphNode& node : graph.nodes) node.split = Split::kWhole;
+  EXPECT_TRUE(absl::IsInvalidArgument(SplitTensors(graph, {.tensor = 2})));
+}
+
+TEST(SplitTensorsTest, ExpertsOnManyRanksExchangeTokens) {
+  Graph graph;
+  GraphNode moe;
+  moe.kernel.work = Moe{.num_tokens = 16, .hidden_size = 64, .inter_size = 32, .top_k = 2, .num_experts = 8};
+  graph.nodes = {Split(moe, Split::kExperts, 0)};
+  ASSERT_TRUE(SplitTensors(graph, {.expert = 8}).ok());
+  ASSERT_TRUE(Validate(graph).ok());
+  EXPECT_EQ(std::get<Moe>(graph.nodes[1].kernel.work).ep, 8);
+  const std::vector<Collective> collectives = CollectivesOf(graph);
+  ASSERT_EQ(collectives.size(), 2U);
+  EXPECT_EQ(collectives[0].op, "alltoall");
+  EXPECT_EQ(collectives[0].bytes, 16 * 2 * 64 * 4);
+}
+
+TEST(SplitStagesTest, ActivationsPassBetweenStages) {
+  Graph graph = Layers();
+  const std::int64_t macs = CountsOf(graph, {})->macs;
+  ASSERT_TRUE(SplitStages(graph, 2).ok());
+  ASSERT_TRUE(Validate(graph).ok());
+  EXPECT_EQ(CountsOf(graph, {})->macs, macs);
+  const std::vector<Collective> collectives = CollectivesOf(graph);
+  ASSERT_EQ(collectives.size(), 1U);
+  EXPECT_EQ(collectives[0].op, "send_recv");
+  EXPECT_EQ(collectives[0].bytes, 8 * 64 * 4);
+}
+
+TEST(SplitStagesTest, MoreStagesThanLayersAreRefused) {
+  Graph graph = Layers();
+  EXPECT_TRUE(absl::IsInvalidArgument(SplitStages(graph, 3)));
+}
+
+}  // namespace
+}  // namespace gpueta

@@ -1,0 +1,64 @@
+#include "core/graph/passes/rewriter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/errors.h"
+
+namespace gpueta {
+
+Rewriter::Rewriter(Graph& graph) : graph_(graph), old_(std::move(graph.nodes)) {
+  graph_.nodes.clear();
+  readers_.resize(old_.size());
+  now_.resize(old_.size(), -1);
+  for (const GraphNode& node : old_) {
+    for (const int input : node.inputs) ++readers_[static_cast<std::size_t>(input)];
+  }
+}
+
+int Rewriter::Keep(std::size_t i, GraphNode changed) {
+  for (int& input : changed.inputs) input = now_[static_cast<std::size_t>(input)];
+  now_[i] = Append(std::move(changed));
+  return now_[i];
+}
+
+int Rewriter::Append(GraphNode node) {
+  std::erase(node.inputs, -1);
+  std::sort(node.inputs.begin(), node.inputs.end());
+  node.inputs.erase(std::unique(node.inputs.begin(), node.inputs.end()), node.inputs.end());
+  new_.push_back(std::move(node));
+  return static_cast<int>(new_.size()) - 1;
+}
+
+void Rewriter::Finish() { graph_.nodes = std::move(new_); }
+
+SymInt DimOf(const GraphNode& node, std::string_view dim) {
+  const int position = *FindDim(node.kernel.op(), dim);
+  for (const GraphNode::SymbolicDim& symbolic : node.symbolic_dims) {
+    if (symbolic.dim == position) return symbolic.value;
+  }
+  return GetDim(node.kernel, position);
+}
+
+void SetDimOf(GraphNode& node, std::string_view dim, const SymInt& value) {
+  const int position = *FindDim(node.kernel.op(), dim);
+  std::erase_if(node.symbolic_dims, [&](const auto& symbolic) { return symbolic.dim == position; });
+  SetDim(node.kernel, position, value.constant().value_or(1));
+  if (!value.constant().has_value()) node.symbolic_dims.push_back({position, value});
+}
+
+GraphNode VectorLike(const GraphNode& node, std::string_view name, std::string_view op, const SymInt& rows,
+                     const SymInt& cols, std::int64_t operands) {
+  GraphNode vector;
+  vector.kernel.name = fmt::format("{}.{}", node.kernel.name, name);
+  vector.kernel.dtype = node.kernel.dtype;
+  vector.kernel.work = Vector{.op = std::string(op)};
+  vector.source_op = node.source_op;
+  vector.layer = node.layer;
+  SetDimOf(vector, "rows", rows);
+  SetDimOf(vector, "cols", cols);
+  SetDimOf(vector, "operands", operands);
+  return vector;
+}
+
+}  // namespace gpueta

@@ -1,0 +1,118 @@
+#include "core/graph/passes/training.h"
+
+#include <gtest/gtest.h>
+
+#include "core/graph/passes/rewriter.h"
+
+namespace gpueta {
+namespace {
+
+Graph One(Work work, std::int64_t parameters = 0) {
+  Graph graph;
+  GraphNode node;
+  node.kernel.name = "n";
+  node.kernel.work = std::move(work);
+  node.parameters = parameters;
+  graph.nodes.push_back(std::move(node));
+  return graph;
+}
+
+std::int64_t Macs(const Graph& graph) {
+  EXPECT_TRUE(Validate(graph).ok());
+  const auto counts = CountsOf(graph, {});
+  EXPECT_TRUE(counts.ok());
+  return counts.ok() ? counts->macs : -1;
+}
+
+TEST(AddBackwardTest, ProductsAndConvolutionsCostTwiceTheirForward) {
+  for (const Work& work : std::vector<Work>{
+           Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 32, .k = 16}, Gemm{.batch = 4, .m = 8, .n = 32, .k = 16},
+           Conv2d{
+               .batch = 2, .in_channels = 4, .height = 8, .width = 8, .out_channels = 8, .kernel_h = 3, .kernel_w = 3},
+           Moe{.num_tokens = 16, .hidden_size = 64, .inter_size = 32, .top_k = 2, .num_experts = 8}}) {
+    Graph graph = One(work);
+    const std::int64_t forward = Macs(graph);
+    AddBackward(graph);
+    EXPECT_EQ(Macs(graph), 3 * forward);
+  }
+}
+
+TEST(AddBackwardTest, GradientsOfAProductHaveTheShapesOfInputAndWeight) {
+  Graph graph = One(Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 32, .k = 16}, 32 * 16 + 32);
+  AddBackward(graph);
+  ASSERT_EQ(graph.nodes.size(), 4U);
+  EXPECT_EQ(DimOf(graph.nodes[1], "m"), SymInt(8));
+  EXPECT_EQ(DimOf(graph.nodes[1], "n"), SymInt(16));
+  EXPECT_EQ(DimOf(graph.nodes[2], "m"), SymInt(16));
+  EXPECT_EQ(DimOf(graph.nodes[2], "n"), SymInt(32));
+  EXPECT_EQ(std::get<Vector>(graph.nodes[3].kernel.work).op, "reduce");
+}
+
+TEST(AddBackwardTest, AttentionRecomputesItsScores) {
+  Graph graph = One(Attention{.batch = 2, .query_len = 8, .kv_len = 8, .heads = 4, .kv_heads = 2, .head_dim = 8});
+  const std::int64_t forward = Macs(graph);
+  AddBackward(graph);
+  EXPECT_EQ(2 * Macs(graph), 7 * forward);  // five products for two
+}
+
+TEST(AddBackwardTest, GradientsOfAnOutputReadTwiceAddUp) {
+  Graph graph = One(Vector{.op = "gelu", .rows = 8, .cols = 8});
+  for (int i = 0; i < 2; ++i) {
+    GraphNode reader;
+    reader.kernel.work = Vector{.op = "add", .rows = 8, .cols = 8};
+    reader.inputs = {0};
+    graph.nodes.push_back(reader);
+  }
+  AddBackward(graph);
+  ASSERT_EQ(graph.nodes.size(), 5U);
+  EXPECT_EQ(std::get<Vector>(graph.nodes[3].kernel.work).op, "add");
+  EXPECT_EQ(DimOf(graph.nodes[3], "operands"), SymInt(2));
+}
+
+TEST(AddBackwardTest, GradientsOfPartsArePutSideBySide) {
+  Graph graph = One(Vector{.op = "gelu", .rows = 8, .cols = 8});
+  for (int i = 0; i < 2; ++i) {
+    GraphNode reader;
+    reader.kernel.work = Vector{.op = "add", .rows = 8, .cols = 4};
+    reader.inputs = {0};
+    graph.nodes.push_back(reader);
+  }
+  AddBackward(graph);
+  ASSERT_EQ(graph.nodes.size(), 5U);
+  EXPECT_EQ(std::get<Vector>(graph.nodes[3].kernel.work).op, "copy");
+}
+
+TEST(AddBackwardTest, WhatAGradientNeedsIsKeptUntilThen) {
+  Graph graph = One(Vector{.op = "gelu", .rows = 8, .cols = 8});
+  GraphNode product;
+  product.kernel.work = Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 8, .k = 8};
+  product.inputs = {0};
+  graph.nodes.push_back(product);
+  AddBackward(graph);
+  EXPECT_EQ(graph.nodes[3].inputs.front(), 0);  // the weight's gradient reads the product's input
+}
+
+TEST(AddBackwardTest, ViewsHaveNoGradientKernel) {
+  Graph graph = One(Vector{.op = "view", .rows = 8, .cols = 8});
+  graph.nodes[0].costing = Costing::kFree;
+  AddBackward(graph);
+  EXPECT_EQ(graph.nodes.size(), 1U);
+}
+
+TEST(AddOptimiserStepTest, AdamMovesParametersGradientAndTwoStates) {
+  Graph graph = One(Gemm{.m = 8, .n = 1024, .k = 1024});
+  graph.parameters = 1024 * 1024;
+  AddOptimiserStep(graph, Optimiser::kAdamW);
+  ASSERT_EQ(graph.nodes.size(), 2U);
+  EXPECT_EQ(graph.parameter_bytes, 2 * 4 * graph.parameters);
+  EXPECT_EQ(CountsOf(graph.nodes[1].kernel).bytes().value(), 7 * 4 * 1024 * 1024);
+}
+
+TEST(AddOptimiserStepTest, NamesAreParsed) {
+  EXPECT_EQ(ParseOptimiser("sgd"), Optimiser::kSgd);
+  EXPECT_EQ(ParseOptimiser("none"), Optimiser::kNone);
+  EXPECT_FALSE(ParseOptimiser("lion").has_value());
+}
+
+}  // namespace
+}  // namespace gpueta
