@@ -46,9 +46,15 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
                             : state_->host_issue_us > 0                     ? state_->host_issue_us
                                                                             : kTypicalHostIssueUs;
   execution.gap_us = !on_cpu && options.mode == ExecutionMode::kGraph ? kGraphGapUs : 0;
-  return ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) {
-    return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
-  });
+  GPUETA_ASSIGN_OR_RETURN(GraphEstimate estimate, ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) {
+                            return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
+                          }));
+  if (options.corrections != nullptr) {
+    Quantiles& us = estimate.latency_us;
+    estimate.correction = FactorAt(options.corrections->graphs, us.p50);
+    for (double* quantile : {&us.p50, &us.p90, &us.p99}) *quantile *= estimate.correction;
+  }
+  return estimate;
 }
 
 absl::StatusOr<RegimeShares> Predictor::Regime(const Kernel& kernel, const EstimateOptions& options) const {
@@ -88,6 +94,11 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
   term("share of compute", shares.compute);
   term("share of memory", shares.memory);
   term(kernel.op() == Op::kCollective ? "share of communication" : "share of launch and latency", shares.rest);
+  if (question.correction != nullptr) {
+    term("correction", out.estimate.correction);
+    out.notes.push_back(
+        fmt::format("observations corrected the estimate by a factor of {:.3f}", out.estimate.correction));
+  }
   if (route.table == nullptr) {
     out.notes.push_back("no table fits: the data sheet's roofline answers");
     return out;
