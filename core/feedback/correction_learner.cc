@@ -52,7 +52,8 @@ void CorrectionLearner::Compare(double ln_ratio, double ln_factor) {
     return;
   }
   const double variance = std::max(m.squared_gain / m.gain_weight - mean * mean, 0.0);
-  m.helps = m.gain_weight >= kFewestCompared && mean > kStandardErrors * std::sqrt(variance / m.gain_weight) && mean > 0;
+  m.helps =
+      m.gain_weight >= kFewestCompared && mean > kStandardErrors * std::sqrt(variance / m.gain_weight) && mean > 0;
 }
 
 void CorrectionLearner::Add(int size_class, double ln_ratio) {
@@ -60,8 +61,7 @@ void CorrectionLearner::Add(int size_class, double ln_ratio) {
   const double ln_factor = LnFactor(size_class);
   Compare(ln_ratio, ln_factor);
 
-  const double deviation =
-      (m.deviation + kFirstWeight * kFirstDeviation) / (m.deviation_weight + kFirstWeight);
+  const double deviation = (m.deviation + kFirstWeight * kFirstDeviation) / (m.deviation_weight + kFirstWeight);
   const double most = kOutlier * std::max(deviation, kLeastDeviation);
   const double x = std::clamp(ln_ratio, ln_factor - most, ln_factor + most);
   Fade(m.deviation_weight, kMeanFade, 1);

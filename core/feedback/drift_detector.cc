@@ -23,13 +23,13 @@ constexpr double kFarOff = 2.1;
 
 }  // namespace
 
-bool DriftDetector::Raise(double shift) {
+// `level`: what the change led to.
+bool DriftDetector::Raise(double level, bool slower) {
   const bool raised = !alarm();
   if (raised) memory_.normal_level = state_ == State::kLearning ? 0 : memory_.level;
   // A change during an alarm may be one back.
-  if (!raised) shift = memory_.recent - memory_.normal_level;
-  state_ = shift > 0 ? State::kSlower : State::kFaster;
-  memory_ = {.recent = memory_.recent, .normal_level = memory_.normal_level};
+  state_ = (raised ? slower : level > memory_.normal_level) ? State::kSlower : State::kFaster;
+  memory_ = {.recent = level, .normal_level = memory_.normal_level};
   return raised;
 }
 
@@ -48,10 +48,7 @@ bool DriftDetector::Add(double ln_ratio) {
     m.back_count = std::abs(m.recent - m.normal_level) < kBackWithin ? m.back_count + 1 : 0;
     if (m.back_count >= kBackCount) {
       state_ = State::kStable;
-      m = {.count = kWarmUp,
-           .level = m.recent,
-           .deviation = std::max(m.deviation, kLeastScale),
-           .recent = m.recent};
+      m = {.count = kWarmUp, .level = m.recent, .deviation = std::max(m.deviation, kLeastScale), .recent = m.recent};
       return false;
     }
   }
@@ -59,17 +56,23 @@ bool DriftDetector::Add(double ln_ratio) {
     Follow(x);
     if (m.count < kWarmUp || state_ != State::kLearning) return false;
     const double error = std::max(m.deviation, kLeastScale / 4) / std::sqrt(m.count);
-    if (std::abs(m.level) > kWrongFromTheStart && std::abs(m.level) > kStandardErrors * error) return Raise(m.level);
+    if (std::abs(m.level) > kWrongFromTheStart && std::abs(m.level) > kStandardErrors * error)
+      return Raise(m.level, m.level > 0);
     state_ = State::kStable;
     return false;
   }
   // A normal deviation from a mean absolute one.
   const double scale = std::max(m.deviation * std::sqrt(std::numbers::pi / 2), kLeastScale);
   const double z = std::clamp((x - m.level) / scale, -kClip, kClip);
-  m.up = std::max(0.0, m.up + z - kReference);
-  m.down = std::max(0.0, m.down - z - kReference);
-  if (std::max(m.up, m.down) > kThreshold) return Raise(z);
-  if (std::max(m.up, m.down) < kSuspicion) Follow(std::clamp(x, m.level - kClip * scale, m.level + kClip * scale));
+  const double clipped = m.level + z * scale;
+  const auto advance = [clipped](Run& run, double step) {
+    run = run.sum + step > 0 ? Run{run.sum + step, run.total + clipped, run.count + 1} : Run();
+  };
+  advance(m.up, z - kReference);
+  advance(m.down, -z - kReference);
+  const Run& larger = m.up.sum > m.down.sum ? m.up : m.down;
+  if (larger.sum > kThreshold) return Raise(larger.total / static_cast<double>(larger.count), &larger == &m.up);
+  if (larger.sum < kSuspicion) Follow(clipped);
   return false;
 }
 

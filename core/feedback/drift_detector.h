@@ -43,16 +43,22 @@ class DriftDetector {
 
   State state() const { return state_; }
   bool alarm() const { return state_ == State::kSlower || state_ == State::kFaster; }
-  // Mean of ln(observed/predicted) lately (memory 50).
+  // Mean of ln(observed/predicted) lately (memory 50; from an alarm on, since the
+  // change).
   double recent_level() const { return memory_.recent; }
 
   // All it remembers, for keeping it elsewhere.
+  struct Run {         // since the sum was last 0
+    double sum = 0;    // S
+    double total = 0;  // of x, clipped as z
+    std::int64_t count = 0;
+  };
   struct Memory {
     std::int64_t count = 0;  // since the level was last learnt anew
     double level = 0;
     double deviation = 0;  // mean absolute, about the level
-    double up = 0;         // S⁺
-    double down = 0;       // S⁻
+    Run up;                // S⁺
+    Run down;              // S⁻
     double recent = 0;
     double normal_level = 0;      // before the alarm
     std::int64_t back_count = 0;  // observations in a row with the recent level near it
@@ -61,7 +67,7 @@ class DriftDetector {
   static DriftDetector Restore(State state, const Memory& memory);
 
  private:
-  bool Raise(double shift);
+  bool Raise(double level, bool slower);
   void Follow(double ln_ratio);
 
   State state_ = State::kLearning;

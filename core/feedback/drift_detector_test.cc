@@ -41,9 +41,10 @@ Noise WithGlitches(Noise noise) {
 }
 
 const NamedNoise kNoises[] = {
-    {"normal 0.005", 0.005, Normal(0.005)},   {"normal 0.05", 0.05, Normal(0.05)}, {"normal 0.2", 0.2, Normal(0.2)},
-    {"normal 0.5", 0.5, Normal(0.5)},         {"Laplace 0.1", 0.1, Laplace(0.1)},  {"Laplace 0.2", 0.2, Laplace(0.2)},
-    {"skewed 0.1", 0.1, Skewed(0.1)},         {"glitches", 0.1, WithGlitches(Normal(0.1))},
+    {"normal 0.005", 0.005, Normal(0.005)}, {"normal 0.05", 0.05, Normal(0.05)},
+    {"normal 0.2", 0.2, Normal(0.2)},       {"normal 0.5", 0.5, Normal(0.5)},
+    {"Laplace 0.1", 0.1, Laplace(0.1)},     {"Laplace 0.2", 0.2, Laplace(0.2)},
+    {"skewed 0.1", 0.1, Skewed(0.1)},       {"glitches", 0.1, WithGlitches(Normal(0.1))},
 };
 
 TEST(DriftDetectorTest, RaisesNoAlarmInAHundredThousandObservationsWithoutChange) {
@@ -76,6 +77,7 @@ TEST(DriftDetectorTest, FindsAFactorOf1Point3WithinSixtyObservations) {
             ++needed;
           }
           late += needed > 60 ? 1 : 0;
+          EXPECT_NEAR(detector.recent_level(), change, 0.25) << noise.name;
           EXPECT_EQ(detector.state(), change > 0 ? DriftDetector::State::kSlower : DriftDetector::State::kFaster);
         }
         EXPECT_LE(late, noise.scale < 0.15 ? 0 : kSeeds / 50) << noise.name << " after " << before << " by " << change;
@@ -101,6 +103,7 @@ TEST(DriftDetectorTest, TheAlarmEndsWhenTheDeviceIsBack) {
   for (int i = 0; i < 500; ++i) alarms += detector.Add(std::log(1.5) + noise(random)) ? 1 : 0;
   EXPECT_EQ(alarms, 1);
   EXPECT_EQ(detector.state(), DriftDetector::State::kSlower);
+  EXPECT_NEAR(detector.recent_level(), std::log(1.5), 0.06);
   for (int i = 0; i < 300; ++i) alarms += detector.Add(noise(random)) ? 1 : 0;
   EXPECT_EQ(alarms, 1);
   EXPECT_EQ(detector.state(), DriftDetector::State::kStable);

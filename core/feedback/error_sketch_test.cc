@@ -12,7 +12,8 @@ namespace {
 
 std::vector<double> Sorted(const ErrorSketch& sketch) {
   std::vector<double> values;
-  for (const ErrorSketch::Bin& bin : sketch.bins()) values.insert(values.end(), bin.count, ErrorSketch::ValueOf(bin.index));
+  for (const ErrorSketch::Bin& bin : sketch.bins())
+    values.insert(values.end(), bin.count, ErrorSketch::ValueOf(bin.index));
   return values;
 }
 
