@@ -114,11 +114,11 @@ TEST_F(StoreTest, RefusesANewerSchema) {
   Open();
   {
     auto db = Sqlite::Open(path(), 0);
-    ASSERT_TRUE(db->Execute("UPDATE schema SET version = 2").ok());
+    ASSERT_TRUE(db->Execute("UPDATE schema SET version = 3").ok());
   }
   const auto store = OpenSqliteStore(path());
   EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(MessageOf(store.status()), AllOf(HasSubstr("version 2"), HasSubstr("upgrade")));
+  EXPECT_THAT(MessageOf(store.status()), AllOf(HasSubstr("version 3"), HasSubstr("upgrade")));
 }
 
 TEST_F(StoreTest, RefusesTheDatabaseOfAnotherProgram) {
