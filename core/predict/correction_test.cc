@@ -83,8 +83,7 @@ TEST(CorrectionTest, OneRowABatchAndColumnsAreCorrectedToTheBit) {
     const Estimate one = predictor->EstimateKernel(kernels[i], corrected).value();
     const Estimate without = predictor->EstimateKernel(kernels[i], plain).value();
     EXPECT_EQ(without.correction, 1);
-    EXPECT_FLOAT_EQ(static_cast<float>(one.correction),
-                    FactorAt(corrections.Of(Op::kGemm), without.latency_us.p50));
+    EXPECT_FLOAT_EQ(static_cast<float>(one.correction), FactorAt(corrections.Of(Op::kGemm), without.latency_us.p50));
     EXPECT_NEAR(one.latency_us.p90, without.latency_us.p90 * one.correction, 1e-6 * one.latency_us.p90);
     EXPECT_EQ(one.latency_us.p50, batch[i].latency_us.p50);
     EXPECT_EQ(one.correction, batch[i].correction);
@@ -111,8 +110,9 @@ TEST(CorrectionTest, KernelsOfOtherOpsAndTheRooflineAreCorrectedByTheirOwnFactor
   corrected.estimator = "";
   const auto explained = predictor->Explain(add, corrected);
   ASSERT_TRUE(explained.ok());
-  EXPECT_NE(std::find(explained->terms.begin(), explained->terms.end(), std::pair<std::string, double>{"correction", 1.5}),
-            explained->terms.end());
+  EXPECT_NE(
+      std::find(explained->terms.begin(), explained->terms.end(), std::pair<std::string, double>{"correction", 1.5}),
+      explained->terms.end());
 }
 
 TEST(CorrectionTest, AGraphHasTheFactorOfItsKernelsAndItsOwn) {

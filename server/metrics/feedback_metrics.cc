@@ -53,9 +53,8 @@ double DriftValue(DriftDetector::State state) {
 // The most observed ones, and what is left of each op as device `other`.
 std::vector<WatchSample> Bounded(std::vector<WatchSample> watches) {
   if (watches.size() <= kMostWatches) return watches;
-  std::stable_sort(watches.begin(), watches.end(), [](const WatchSample& a, const WatchSample& b) {
-    return a.observed.count() > b.observed.count();
-  });
+  std::stable_sort(watches.begin(), watches.end(),
+                   [](const WatchSample& a, const WatchSample& b) { return a.observed.count() > b.observed.count(); });
   const auto kept = static_cast<std::ptrdiff_t>(kMostWatches - kFamilies);
   std::map<Family, WatchSample> others;
   for (auto it = watches.begin() + kept; it != watches.end(); ++it) {
@@ -84,25 +83,24 @@ class FeedbackMetrics : public prometheus::Collectable {
         NewFamily("gpueta_observations_total", "Observations by what became of them.", MetricType::Counter);
     for (const char* outcome : kOutcomes) {
       const auto it = sample.outcomes.find(outcome);
-      AddCounter(outcomes, {{"outcome", outcome}},
-                 it == sample.outcomes.end() ? 0 : static_cast<double>(it->second));
+      AddCounter(outcomes, {{"outcome", outcome}}, it == sample.outcomes.end() ? 0 : static_cast<double>(it->second));
     }
     MetricFamily models = NewFamily("gpueta_model_prediction_mape_ratio",
-                                  "Mean absolute error of the last hour over the observed latency, of the models "
-                                  "observed most.",
-                                  MetricType::Gauge);
+                                    "Mean absolute error of the last hour over the observed latency, of the models "
+                                    "observed most.",
+                                    MetricType::Gauge);
     for (std::size_t i = 0; i < std::min(sample.models.size(), kMostModels); ++i)
       AddGauge(models, {{"device", sample.models[i].device}, {"model", sample.models[i].model}}, sample.models[i].mape);
     MetricFamily open =
         NewFamily("gpueta_calibration_tasks_open", "Wishes for measurements, by reason.", MetricType::Gauge);
-    for (const auto& [reason, name] : {std::pair{TaskReason::kDrift, "drift"},
-                                       std::pair{TaskReason::kCorrectionAtBound, "correction_at_bound"}}) {
+    for (const auto& [reason, name] :
+         {std::pair{TaskReason::kDrift, "drift"}, std::pair{TaskReason::kCorrectionAtBound, "correction_at_bound"}}) {
       const auto count = std::count_if(sample.open_tasks.begin(), sample.open_tasks.end(),
                                        [reason = reason](const CalibrationTask& t) { return t.reason == reason; });
       AddGauge(open, {{"reason", name}}, static_cast<double>(count));
     }
     MetricFamily created = NewFamily("gpueta_calibration_tasks_created_total",
-                                   "Wishes for measurements made since the start.", MetricType::Counter);
+                                     "Wishes for measurements made since the start.", MetricType::Counter);
     AddCounter(created, {}, static_cast<double>(sample.tasks_created));
     for (MetricFamily* family : {&outcomes, &models, &open, &created}) families.push_back(std::move(*family));
     return families;
@@ -110,31 +108,31 @@ class FeedbackMetrics : public prometheus::Collectable {
 
  private:
   static std::vector<MetricFamily> OfWatches(const std::vector<WatchSample>& watches) {
-    MetricFamily ratio = NewFamily("gpueta_prediction_error_ratio", "Predicted p50 over observed latency.",
-                                 MetricType::Histogram);
-    MetricFamily p90 = NewFamily("gpueta_prediction_below_p90_total",
-                               "Observations at or below the predicted p90.", MetricType::Counter);
-    MetricFamily p99 = NewFamily("gpueta_prediction_below_p99_total",
-                               "Observations at or below the predicted p99.", MetricType::Counter);
+    MetricFamily ratio =
+        NewFamily("gpueta_prediction_error_ratio", "Predicted p50 over observed latency.", MetricType::Histogram);
+    MetricFamily p90 = NewFamily("gpueta_prediction_below_p90_total", "Observations at or below the predicted p90.",
+                                 MetricType::Counter);
+    MetricFamily p99 = NewFamily("gpueta_prediction_below_p99_total", "Observations at or below the predicted p99.",
+                                 MetricType::Counter);
     MetricFamily mape = NewFamily("gpueta_prediction_recent_mape_ratio",
-                                "Mean absolute error over the observed latency; fades within some 200 observations.",
-                                MetricType::Gauge);
+                                  "Mean absolute error over the observed latency; fades within some 200 observations.",
+                                  MetricType::Gauge);
     MetricFamily bias = NewFamily("gpueta_prediction_recent_bias_ratio",
-                                "Geometric mean of predicted over observed latency; fades within some 200 "
-                                "observations.",
-                                MetricType::Gauge);
-    MetricFamily drift = NewFamily("gpueta_drift_state",
-                                 "1: alarm, the device became slower than its profile; -1: faster; 0: no alarm.",
-                                 MetricType::Gauge);
+                                  "Geometric mean of predicted over observed latency; fades within some 200 "
+                                  "observations.",
+                                  MetricType::Gauge);
+    MetricFamily drift =
+        NewFamily("gpueta_drift_state", "1: alarm, the device became slower than its profile; -1: faster; 0: no alarm.",
+                  MetricType::Gauge);
     MetricFamily correction = NewFamily("gpueta_correction_factor_ratio",
-                                      "Factor learnt from observations, by length of the work.", MetricType::Gauge);
+                                        "Factor learnt from observations, by length of the work.", MetricType::Gauge);
     MetricFamily nodes = NewFamily("gpueta_observed_nodes", "Nodes that report observations.", MetricType::Gauge);
     MetricFamily drifted = NewFamily("gpueta_drifted_nodes", "Nodes in alarm by themselves.", MetricType::Gauge);
-    MetricFamily size_ape = NewFamily("gpueta_prediction_absolute_error_ratio_total",
-                                    "Sum of absolute errors over the observed latency, by length of the work.",
-                                    MetricType::Counter);
-    MetricFamily size_count = NewFamily("gpueta_prediction_observed_total", "Observations, by length of the work.",
-                                      MetricType::Counter);
+    MetricFamily size_ape =
+        NewFamily("gpueta_prediction_absolute_error_ratio_total",
+                  "Sum of absolute errors over the observed latency, by length of the work.", MetricType::Counter);
+    MetricFamily size_count =
+        NewFamily("gpueta_prediction_observed_total", "Observations, by length of the work.", MetricType::Counter);
     std::map<std::string, ObservedCounts> devices;
     for (const WatchSample& w : watches) {
       const Labels labels{{"device", w.device}, {"op", std::string(Name(w.family))}};
@@ -162,8 +160,8 @@ class FeedbackMetrics : public prometheus::Collectable {
         AddCounter(size_count, labels, static_cast<double>(size.count));
       }
     }
-    return {std::move(ratio), std::move(p90),     std::move(p99),        std::move(mape),
-            std::move(bias),  std::move(drift),   std::move(correction), std::move(nodes),
+    return {std::move(ratio),   std::move(p90),      std::move(p99),        std::move(mape),
+            std::move(bias),    std::move(drift),    std::move(correction), std::move(nodes),
             std::move(drifted), std::move(size_ape), std::move(size_count)};
   }
 
