@@ -30,9 +30,7 @@ std::string KeyText(const CellKey& key, std::size_t length, std::int64_t start) 
                      length, start);
 }
 
-std::string Text(const SipHashKey& key) {
-  return {reinterpret_cast<const char*>(key.data()), sizeof(SipHashKey)};
-}
+std::string Text(const SipHashKey& key) { return {reinterpret_cast<const char*>(key.data()), sizeof(SipHashKey)}; }
 
 bool IsNews(const CorrectionCurve& served, const CorrectionCurve& now) {
   if (served.IsNone() != now.IsNone()) return true;
@@ -240,7 +238,8 @@ void Feedback::Learn(const WatchKey& key, Watch& watch, const std::string& node,
   if (watch.learner.observations_at_bound() == kLongAtBound)
     OpenTask(key, watch, "", TaskReason::kCorrectionAtBound, watch.detector.recent_level());
   if (was_alarm && !watch.detector.alarm()) {
-    std::erase_if(watch.tasks, [](const CalibrationTask& t) { return t.node.empty() && t.reason == TaskReason::kDrift; });
+    std::erase_if(watch.tasks,
+                  [](const CalibrationTask& t) { return t.node.empty() && t.reason == TaskReason::kDrift; });
     watch.learner.Forget();
     Log(LogLevel::kInfo, "drift is over", {{"device", key.first}, {"op", std::string(Name(key.second))}});
   }
@@ -313,7 +312,8 @@ void Feedback::CountRefused(const std::string& outcome, std::int64_t count) {
 void Feedback::ProfileIs(const std::string& device, std::uint64_t profile) {
   const std::lock_guard lock(mutex_);
   bool changed = false;
-  for (auto it = watches_.lower_bound({device, Family::kGemm}); it != watches_.end() && it->first.first == device; ++it) {
+  for (auto it = watches_.lower_bound({device, Family::kGemm}); it != watches_.end() && it->first.first == device;
+       ++it) {
     if (it->second.profile == profile) continue;
     ResetWatch(it->second, profile);
     changed = true;

@@ -61,8 +61,7 @@ struct CalibrationTask {
 };
 
 struct ErrorQuery {
-  bool by_device = false, by_family = false, by_dtype = false, by_model = false, by_provenance = false,
-       by_node = false;
+  bool by_device = false, by_family = false, by_dtype = false, by_model = false, by_provenance = false, by_node = false;
   std::int64_t since_unix_s = 0;
   CellKey only;  // empty parts match everything
 };
@@ -115,7 +114,7 @@ struct FeedbackSample {
     std::string model;
     double mape = 0;
   };
-  std::vector<Model> models;  // of the last hour, most observed first
+  std::vector<Model> models;                     // of the last hour, most observed first
   std::map<std::string, std::int64_t> outcomes;  // by name: accepted, forged, …
 };
 
@@ -188,7 +187,7 @@ class Feedback {
   Clock clock_;
   Limits limits_;
 
-  std::mutex commit_mutex_;  // taken before mutex_
+  std::mutex commit_mutex_;                                             // taken before mutex_
   std::map<std::pair<std::string, std::string>, FeedbackRow> unsaved_;  // guarded by commit_mutex_
   mutable std::mutex mutex_;
   ErrorCells cells_;

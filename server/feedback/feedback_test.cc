@@ -17,7 +17,9 @@ class FeedbackTest : public testing::Test {
   FeedbackTest() : store_(OpenStore("sqlite::memory:").value()) { Reopen(); }
 
   void Reopen() {
-    feedback_ = Feedback::Open(*store_, [this] { return now_; }, limits_).value();
+    feedback_ = Feedback::Open(
+                    *store_, [this] { return now_; }, limits_)
+                    .value();
   }
 
   static ObservedGroup Group(const std::string& device = "t4", Family family = Family::kGemm,
@@ -36,10 +38,9 @@ class FeedbackTest : public testing::Test {
       const double uncorrected = 100;
       const auto table = feedback_->Corrections();
       const Corrections* corrections = table->Find(group.key.device, group.profile);
-      const double p50 =
-          uncorrected * (corrections == nullptr || group.family == Family::kGraph
-                             ? 1
-                             : FactorAt(corrections->Of(static_cast<Op>(group.family)), uncorrected));
+      const double p50 = uncorrected * (corrections == nullptr || group.family == Family::kGraph
+                                            ? 1
+                                            : FactorAt(corrections->Of(static_cast<Op>(group.family)), uncorrected));
       const JudgedObservation one{.predicted_us = {p50, 1.1 * p50, 1.2 * p50},
                                   .uncorrected_p50_us = uncorrected,
                                   .observed_us = uncorrected * factor * std::exp(error(random_)),
@@ -112,7 +113,8 @@ TEST_F(FeedbackTest, ASuddenChangeIsAnAlarmWithATaskUntilAnotherProfileAnswers) 
 
 TEST_F(FeedbackTest, OneSlowNodeIsATaskOfTheNodeAndNoAlarmOfTheDevice) {
   const auto round = [&](double slow) {
-    for (int node = 0; node < 10; ++node) Observe(Group("t4", Family::kGemm, "n" + std::to_string(node)), node == 3 ? slow : 1, 1);
+    for (int node = 0; node < 10; ++node)
+      Observe(Group("t4", Family::kGemm, "n" + std::to_string(node)), node == 3 ? slow : 1, 1);
   };
   for (int i = 0; i < 100; ++i) round(1);
   for (int i = 0; i < 60; ++i) round(1.4);
@@ -188,7 +190,8 @@ TEST_F(FeedbackTest, ModelsAndNodesBeyondTheLimitFoldIntoOther) {
     Observe(Group("t4", Family::kGemm, "n" + number, "m" + number), 1, 1);
     Observe(Group("d" + number, Family::kVector, "n" + number, "m" + number), 1, 1);
   }
-  ErrorQuery all{.by_device = true, .by_family = true, .by_dtype = true, .by_model = true, .by_provenance = true, .by_node = true};
+  ErrorQuery all{
+      .by_device = true, .by_family = true, .by_dtype = true, .by_model = true, .by_provenance = true, .by_node = true};
   const auto rows = feedback_->Summaries(all);
   EXPECT_LE(rows.size(), 16U);
   std::int64_t n = 0;

@@ -21,19 +21,19 @@ namespace gpueta {
 // What an id says.
 struct PredictionTicket {
   Family family = Family::kGemm;
-  DType dtype = DType::kFp32;  // kernels and columns
+  DType dtype = DType::kFp32;                     // kernels and columns
   Provenance provenance = Provenance::kRoofline;  // of columns: of the first row
   Timing timing = Timing::kKernel;
-  bool has_timing = false;      // the question named it
-  bool corrected = false;       // corrections were not left out
-  std::uint32_t rows = 0;       // of columns; 0: one prediction
+  bool has_timing = false;  // the question named it
+  bool corrected = false;   // corrections were not left out
+  std::uint32_t rows = 0;   // of columns; 0: one prediction
   std::uint32_t issued_unix_s = 0;
-  std::uint64_t serial = 0;     // no two predictions share it
-  std::uint64_t profile = 0;    // see ProfileNumber
-  std::uint64_t model = 0;      // the first 16 digits of a registered model's hash; 0: none
-  Quantiles latency_us;         // as answered (floats); of columns: empty
-  CorrectionCurve correction;   // what was applied; of single predictions all nodes are the factor
-  std::string_view device;      // canonical slug, at most kLongestDevice bytes
+  std::uint64_t serial = 0;    // no two predictions share it
+  std::uint64_t profile = 0;   // see ProfileNumber
+  std::uint64_t model = 0;     // the first 16 digits of a registered model's hash; 0: none
+  Quantiles latency_us;        // as answered (floats); of columns: empty
+  CorrectionCurve correction;  // what was applied; of single predictions all nodes are the factor
+  std::string_view device;     // canonical slug, at most kLongestDevice bytes
 };
 
 // A profile id of 16 hex digits as a number; 0 if it is none.

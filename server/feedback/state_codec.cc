@@ -67,15 +67,14 @@ void Encode(const DriftDetector& detector, server::StoredDetector& message) {
 
 DriftDetector Decode(const server::StoredDetector& m) {
   const auto state = std::min(m.state(), static_cast<std::uint32_t>(DriftDetector::State::kFaster));
-  return DriftDetector::Restore(static_cast<DriftDetector::State>(state),
-                                {.count = m.count(),
-                                 .level = m.level(),
-                                 .deviation = m.deviation(),
-                                 .up = Decode(m.up()),
-                                 .down = Decode(m.down()),
-                                 .recent = m.recent(),
-                                 .normal_level = m.normal_level(),
-                                 .back_count = m.back_count()});
+  return DriftDetector::Restore(static_cast<DriftDetector::State>(state), {.count = m.count(),
+                                                                           .level = m.level(),
+                                                                           .deviation = m.deviation(),
+                                                                           .up = Decode(m.up()),
+                                                                           .down = Decode(m.down()),
+                                                                           .recent = m.recent(),
+                                                                           .normal_level = m.normal_level(),
+                                                                           .back_count = m.back_count()});
 }
 
 void Encode(const CorrectionLearner& learner, server::StoredWatch& message) {

@@ -24,7 +24,8 @@ constexpr std::size_t kMostShapes = 200;
 
 bool IsName(const std::string& name) {
   return !name.empty() && name.size() <= 63 && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
   });
 }
 
@@ -124,8 +125,7 @@ absl::Status ObservationIntake::Add(const ServingSnapshot& devices, const ModelT
                                         request.observations().observations_size()));
       for (const v1::Observation& observation : request.observations().observations()) AddOne(context, observation);
       return absl::OkStatus();
-    case v1::ReportObservationsRequest::kColumns:
-      return InField("columns", AddColumns(context, request.columns()));
+    case v1::ReportObservationsRequest::kColumns: return InField("columns", AddColumns(context, request.columns()));
     case v1::ReportObservationsRequest::PART_NOT_SET: break;
   }
   return FieldError("part", "is not set; give observations or columns");
@@ -178,8 +178,7 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
       ticket.correction.factor.fill(static_cast<float>(estimate->correction));
       break;
     }
-    case v1::Observation::SUBJECT_NOT_SET:
-      return Refuse(index, Reason::kInvalid, "give a prediction_id or the work");
+    case v1::Observation::SUBJECT_NOT_SET: return Refuse(index, Reason::kInvalid, "give a prediction_id or the work");
   }
   ObservedGroup group = context.GroupOf(ticket, message.node(), message.concurrency());
   if (message.has_work()) group.key.model = message.work().model();
@@ -195,8 +194,7 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
 }
 
 absl::Status ObservationIntake::AddColumns(const Context& context, const v1::ObservationColumns& message) {
-  GPUETA_RETURN_IF_ERROR(
-      CheckLimit("latency_us", "observations", limits_->observations, message.latency_us_size()));
+  GPUETA_RETURN_IF_ERROR(CheckLimit("latency_us", "observations", limits_->observations, message.latency_us_size()));
   if (!message.node().empty() && !IsName(message.node()))
     return FieldError("node", "must be 1 to 63 of [a-zA-Z0-9._-]");
   switch (message.subject_case()) {
@@ -209,8 +207,9 @@ absl::Status ObservationIntake::AddColumns(const Context& context, const v1::Obs
 
 absl::Status ObservationIntake::AddColumnsById(const Context& context, const v1::ObservationColumns& message) {
   const int count = message.latency_us_size();
-  for (const auto& [name, size] : {std::pair{"row", message.row_size()}, std::pair{"p50_us", message.p50_us_size()},
-                                   std::pair{"p90_us", message.p90_us_size()}, std::pair{"p99_us", message.p99_us_size()}}) {
+  for (const auto& [name, size] :
+       {std::pair{"row", message.row_size()}, std::pair{"p50_us", message.p50_us_size()},
+        std::pair{"p90_us", message.p90_us_size()}, std::pair{"p99_us", message.p99_us_size()}}) {
     if (size != count) return FieldError(name, fmt::format("has {} values, latency_us has {}", size, count));
   }
   const std::int64_t first = next_index_;
@@ -246,12 +245,12 @@ absl::Status ObservationIntake::AddColumnsById(const Context& context, const v1:
     } else if (IsAbsurd(told.p50, observed_us)) {
       Refuse(first + i, Reason::kAbsurd, kAbsurdProblem);
     } else {
-      observations.push_back(
-          {.predicted_us = told,
-           .uncorrected_p50_us =
-               ticket->correction.IsNone() ? told.p50 : WithoutCorrection(ticket->correction, told.p50),
-           .observed_us = observed_us,
-           .serial = SerialOf(ticket->serial, message.row(i))});
+      observations.push_back({.predicted_us = told,
+                              .uncorrected_p50_us = ticket->correction.IsNone()
+                                                        ? told.p50
+                                                        : WithoutCorrection(ticket->correction, told.p50),
+                              .observed_us = observed_us,
+                              .serial = SerialOf(ticket->serial, message.row(i))});
       indices.push_back(first + i);
     }
   }
@@ -267,7 +266,8 @@ absl::Status ObservationIntake::AddColumnsOfWork(const Context& context, const v
   const auto columns = wire::Decode(work.columns());
   if (!columns.ok()) return InField("columns", columns.status());
   if (static_cast<int>(columns->rows) != message.latency_us_size()) {
-    return FieldError("columns", fmt::format("has {} rows, latency_us has {}", columns->rows, message.latency_us_size()));
+    return FieldError("columns",
+                      fmt::format("has {} rows, latency_us has {}", columns->rows, message.latency_us_size()));
   }
   const LoadedProfile* profile = (*predictor)->profile();
   const std::string device = work.device().has_spec() ? kOther : (*predictor)->spec().slug;
@@ -297,10 +297,10 @@ absl::Status ObservationIntake::AddColumnsOfWork(const Context& context, const v
       Refuse(index, Reason::kAbsurd, kAbsurdProblem);
     } else {
       auto& [observations, indices] = groups[provenance[i]];
-      observations.push_back({.predicted_us = {p50[i], p90[i], p99[i]},
-                              .uncorrected_p50_us =
-                                  ticket.correction.IsNone() ? p50[i] : WithoutCorrection(ticket.correction, p50[i]),
-                              .observed_us = observed_us});
+      observations.push_back(
+          {.predicted_us = {p50[i], p90[i], p99[i]},
+           .uncorrected_p50_us = ticket.correction.IsNone() ? p50[i] : WithoutCorrection(ticket.correction, p50[i]),
+           .observed_us = observed_us});
       indices.push_back(index);
     }
   }

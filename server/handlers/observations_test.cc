@@ -26,7 +26,9 @@ class ObservationsTest : public testing::Test {
                    .value();
     store_ = OpenStore("sqlite::memory:").value();
     models_ = ModelRegistry::Open(*store_, limits_).value();
-    feedback_ = Feedback::Open(*store_, [this] { return now_; }, limits_).value();
+    feedback_ = Feedback::Open(
+                    *store_, [this] { return now_; }, limits_)
+                    .value();
   }
 
   v1::PredictResponse Predict(const std::string& text, const std::string& device = "h100-sxm") {
@@ -78,8 +80,7 @@ class ObservationsTest : public testing::Test {
     EXPECT_THAT(response.refusals(0).message(), HasSubstr(says));
   }
 
-  static constexpr char kColumns[] =
-      "columns { dtype: DTYPE_BF16 gemm { m: 1 m: 20 m: 300 m: 4000 n: 4096 k: 1024 } }";
+  static constexpr char kColumns[] = "columns { dtype: DTYPE_BF16 gemm { m: 1 m: 20 m: 300 m: 4000 n: 4096 k: 1024 } }";
   static v1::ReportObservationsRequest Of(const v1::ColumnsPrediction& prediction, double factor) {
     v1::ReportObservationsRequest request;
     v1::ObservationColumns& columns = *request.mutable_columns();
@@ -106,7 +107,12 @@ TEST_F(ObservationsTest, AnIdCarriesWhatWasPredicted) {
   v1::Observation observation = Of(PredictKernel(), 1.25);
   observation.set_node("node-1");
   EXPECT_EQ(ReportOne(observation).accepted(), 1);
-  const auto rows = Rows({.by_device = true, .by_family = true, .by_dtype = true, .by_model = true, .by_provenance = true, .by_node = true});
+  const auto rows = Rows({.by_device = true,
+                          .by_family = true,
+                          .by_dtype = true,
+                          .by_model = true,
+                          .by_provenance = true,
+                          .by_node = true});
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].key.device, "h100-sxm");
   EXPECT_EQ(rows[0].key.family, "gemm");
@@ -125,8 +131,10 @@ TEST_F(ObservationsTest, EveryKindOfAnswerHasAnIdUnderWhichItIsObserved) {
   };
   const auto batch = Predict(R"(kernels { kernels { dtype: DTYPE_BF16 gemm { m: 5 n: 6 k: 7 } }
                                           kernels { dtype: DTYPE_BF16 vector { op: "add" rows: 5 cols: 6 operands: 2 } } })");
-  for (const auto& kernel : batch.devices(0).kernels().kernels()) add(kernel.prediction_id(), kernel.latency_us().p50());
-  const auto graph = Predict(R"(graph { graph { nodes { kernel { name: "a" dtype: DTYPE_BF16 gemm { m: 5 n: 6 k: 7 } } } } })");
+  for (const auto& kernel : batch.devices(0).kernels().kernels())
+    add(kernel.prediction_id(), kernel.latency_us().p50());
+  const auto graph =
+      Predict(R"(graph { graph { nodes { kernel { name: "a" dtype: DTYPE_BF16 gemm { m: 5 n: 6 k: 7 } } } } })");
   add(graph.devices(0).graph().prediction_id(), graph.devices(0).graph().latency_us().p50());
   const auto response = Report(request);
   ASSERT_TRUE(response.ok());
@@ -204,9 +212,9 @@ TEST_F(ObservationsTest, ColumnsAreObservedRowByRow) {
   EXPECT_EQ(Report(Of(columns, 1.1))->accepted(), 4);
   EXPECT_EQ(Report(Of(columns, 1.1))->accepted(), 0);  // duplicates
   v1::ReportObservationsRequest mixed = Of(Predict(kColumns).devices(0).columns(), 1);
-  mixed.mutable_columns()->set_row(0, 4);           // no such row
-  mixed.mutable_columns()->set_latency_us(1, -1);   // invalid
-  mixed.mutable_columns()->set_p90_us(2, 0);        // not what was said
+  mixed.mutable_columns()->set_row(0, 4);          // no such row
+  mixed.mutable_columns()->set_latency_us(1, -1);  // invalid
+  mixed.mutable_columns()->set_p90_us(2, 0);       // not what was said
   const auto response = Report(mixed);
   ASSERT_TRUE(response.ok());
   EXPECT_EQ(response->accepted(), 1);
@@ -247,8 +255,8 @@ TEST_F(ObservationsTest, WhatIsObservedCorrectsTheAnswersUnlessTheCallSaysNot) {
   const v1::KernelPrediction after = PredictKernel();
   EXPECT_NEAR(after.correction(), 1.3, 0.03);
   EXPECT_NEAR(after.latency_us().p50(), 1.3 * before.latency_us().p50(), 0.03 * before.latency_us().p50());
-  const auto without = Predict(
-      "options { no_correction: true } kernel { dtype: DTYPE_BF16 gemm { m: 512 n: 4096 k: 1024 } }");
+  const auto without =
+      Predict("options { no_correction: true } kernel { dtype: DTYPE_BF16 gemm { m: 512 n: 4096 k: 1024 } }");
   EXPECT_EQ(without.devices(0).kernel().latency_us().p50(), before.latency_us().p50());
   const auto columns = Predict(kColumns).devices(0).columns();
   EXPECT_NEAR(columns.correction(), 1.3, 0.03);
@@ -271,13 +279,17 @@ TEST_F(ObservationsTest, ADeviceThatTheCallerDescribesIsOther) {
   v1::PredictRequest request;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
       R"(devices { slug: "h100-sxm" spec { sm_count: 10 mem_bandwidth_gb_s: 100 fp32_tflops: 1 } }
-         kernel { dtype: DTYPE_FP32 gemm { m: 512 n: 4096 k: 1024 } })", &request));
+         kernel { dtype: DTYPE_FP32 gemm { m: 512 n: 4096 k: 1024 } })",
+      &request));
   v1::PredictResponse response;
   PredictionCounts counts;
   const CorrectionTable none;
   const std::function<bool()> cancelled = [] { return false; };
-  ASSERT_TRUE(gpueta::Predict({*devices_, *models_->Table(), limits_,
-                               {feedback_->ids(), none, feedback_->shapes(), 1'800'000'000}, cancelled},
+  ASSERT_TRUE(gpueta::Predict({*devices_,
+                               *models_->Table(),
+                               limits_,
+                               {feedback_->ids(), none, feedback_->shapes(), 1'800'000'000},
+                               cancelled},
                               request, response, counts)
                   .ok());
   EXPECT_EQ(ReportOne(Of(response.devices(0).kernel())).accepted(), 1);
@@ -310,8 +322,8 @@ TEST_F(ObservationsTest, SummariesSayWhatWasAskedFor) {
 TEST_F(ObservationsTest, ATaskNamesTheShapesThatAreAskedForMost) {
   for (int i = 0; i < 3 * static_cast<int>(AskedShapes::kOneIn); ++i) PredictKernel();
   v1::CalibrationTask message;
-  Encode(CalibrationTask{.id = 255, .device = "h100-sxm", .family = Family::kGemm, .ln_ratio = 0.3}, feedback_->shapes(),
-         message);
+  Encode(CalibrationTask{.id = 255, .device = "h100-sxm", .family = Family::kGemm, .ln_ratio = 0.3},
+         feedback_->shapes(), message);
   EXPECT_EQ(message.name(), "devices/h100-sxm/calibrationTasks/00000000000000ff");
   EXPECT_EQ(message.op(), "gemm");
   EXPECT_EQ(message.reason(), v1::CalibrationTask::REASON_DRIFT);
