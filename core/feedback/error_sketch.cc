@@ -27,9 +27,9 @@ double ErrorSketch::ValueOf(std::int16_t index) {
   return std::copysign(size, index);
 }
 
-void ErrorSketch::Add(double ln_error) {
+ErrorSketch::Bin ErrorSketch::BinOf(double ln_error) {
   const std::int16_t size = IndexOf(std::abs(ln_error));
-  Add({static_cast<std::int16_t>(ln_error < 0 ? -size : size), 1});
+  return {static_cast<std::int16_t>(ln_error < 0 ? -size : size), 1};
 }
 
 void ErrorSketch::Add(Bin bin) {

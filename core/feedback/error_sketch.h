@@ -27,7 +27,11 @@ class ErrorSketch {
   // The error that stands for a bin.
   static double ValueOf(std::int16_t index);
 
-  void Add(double ln_error);  // NaN counts as 0
+  // The bin of one error. NaN counts as 0.
+  static Bin BinOf(double ln_error);
+
+  void Add(double ln_error) { Add(BinOf(ln_error)); }
+  void Add(Bin bin);
   void Merge(const ErrorSketch& other);
 
   std::int64_t count() const { return count_; }
@@ -37,8 +41,6 @@ class ErrorSketch {
   static ErrorSketch FromBins(std::span<const Bin> bins);
 
  private:
-  void Add(Bin bin);
-
   std::vector<Bin> bins_;
   std::int64_t count_ = 0;
 };

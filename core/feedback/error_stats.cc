@@ -24,8 +24,8 @@ double QuantileOf(const std::vector<std::pair<double, double>>& sorted, double n
 
 double LnErrorOf(const PredictedAndObserved& pair) { return std::log(pair.predicted_us.p50 / pair.observed_us); }
 
-void ErrorStats::Add(const PredictedAndObserved& pair) {
-  errors.Add(LnErrorOf(pair));
+void ErrorStats::Add(const PredictedAndObserved& pair, ErrorSketch::Bin bin) {
+  errors.Add(bin);
   below_p50 += pair.observed_us <= pair.predicted_us.p50 ? 1 : 0;
   below_p90 += pair.observed_us <= pair.predicted_us.p90 ? 1 : 0;
   below_p99 += pair.observed_us <= pair.predicted_us.p99 ? 1 : 0;

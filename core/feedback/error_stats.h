@@ -20,7 +20,9 @@ struct ErrorStats {
   double p90_width = 0;  // sum of p90/p50 − 1
 
   std::int64_t count() const { return errors.count(); }
-  void Add(const PredictedAndObserved& pair);
+  void Add(const PredictedAndObserved& pair) { Add(pair, ErrorSketch::BinOf(LnErrorOf(pair))); }
+  // The same for who adds a pair to several: `bin` is that of its error.
+  void Add(const PredictedAndObserved& pair, ErrorSketch::Bin bin);
   void Merge(const ErrorStats& other);
 };
 

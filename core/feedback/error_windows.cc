@@ -13,11 +13,12 @@ std::int64_t OldestOf(const ErrorWindows::Length& length, std::int64_t latest) {
 }  // namespace
 
 void ErrorWindows::Add(std::int64_t at_unix_s, const PredictedAndObserved& pair) {
+  const ErrorSketch::Bin bin = ErrorSketch::BinOf(LnErrorOf(pair));
   for (std::size_t i = 0; i < kLengths.size(); ++i) {
     const std::int64_t start = StartOf(at_unix_s, kLengths[i].seconds);
     auto& kept = buckets_[i];
     if (!kept.empty() && start < OldestOf(kLengths[i], kept.rbegin()->first)) continue;
-    kept[start].Add(pair);
+    kept[start].Add(pair, bin);
     const std::int64_t oldest = OldestOf(kLengths[i], kept.rbegin()->first);
     while (kept.begin()->first < oldest) kept.erase(kept.begin());
   }
