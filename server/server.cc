@@ -25,6 +25,8 @@ namespace gpueta {
 namespace {
 
 constexpr std::string_view kOff = "off";
+// Observations wait for predictions, not the other way round.
+constexpr int kIntakeNiceness = 10;
 // In metrics; part of the bound that server/metrics/feedback_metrics.h states.
 constexpr std::size_t kMostProfilesShown = 100;
 
@@ -131,7 +133,7 @@ class ServerImpl final : public Server {
   }
 
  private:
-  ServiceParts parts() { return {*profiles_, *models_, *feedback_, metrics_, work_, limits_}; }
+  ServiceParts parts() { return {*profiles_, *models_, *feedback_, metrics_, work_, intake_, limits_}; }
 
   // Which profile answers for a device now.
   void TellProfile(const std::string& device) {
@@ -166,6 +168,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<Feedback> feedback_;
   Metrics metrics_;
   WorkQueue work_;
+  WorkQueue intake_{kIntakeNiceness};  // destroyed first: it posts to work_
   ProfileWatches watches_;
   TaskWatches task_watches_;
   std::unique_ptr<grpc::Service> prediction_service_;

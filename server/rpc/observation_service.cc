@@ -14,7 +14,7 @@ constexpr char kGetErrorSummary[] = "/gpueta.v1.ObservationService/GetErrorSumma
 // A stream that goes on for long is kept in between, too.
 constexpr std::int64_t kCommitEach = 200'000;
 
-// Judges messages as they come; the work queue commits.
+// The intake queue judges messages one by one; the work queue commits.
 class ReportReactor final : public grpc::ServerReadReactor<v1::ReportObservationsRequest> {
  public:
   ReportReactor(const ServiceParts& parts, grpc::CallbackServerContext* context,
@@ -28,11 +28,21 @@ class ReportReactor final : public grpc::ServerReadReactor<v1::ReportObservation
   }
 
   void OnReadDone(bool ok) override {
-    handoff_.Take();
-    if (!ok) {
-      parts_->work.Post([this] { End(parts_->feedback.Commit()); });
-      return;
+    if (ok) {
+      parts_->intake.Post([this] { Judge(); });
+    } else {
+      parts_->work.Post([this] {
+        handoff_.Take();
+        End(parts_->feedback.Commit());
+      });
     }
+  }
+
+  void OnDone() override { delete this; }
+
+ private:
+  void Judge() {
+    handoff_.Take();
     const auto devices = parts_->profiles.Serving();
     const auto models = parts_->models.Table();
     if (const absl::Status status = intake_.Add(*devices, *models, part_); !status.ok()) {
@@ -51,9 +61,6 @@ class ReportReactor final : public grpc::ServerReadReactor<v1::ReportObservation
     StartRead(&part_);
   }
 
-  void OnDone() override { delete this; }
-
- private:
   void End(const absl::Status& status) {
     if (status.ok()) intake_.Fill(*response_);
     Finish(record_.End(status));

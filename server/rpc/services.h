@@ -31,6 +31,7 @@ struct ServiceParts {
   Feedback& feedback;
   Metrics& metrics;
   WorkQueue& work;
+  WorkQueue& intake;  // of observations
   const Limits& limits;
 };
 
