@@ -25,6 +25,9 @@ struct Limits {
   std::int64_t profiles = 10'000;
   std::int64_t models = 1'000;
   std::int64_t model_bytes = std::int64_t{256} << 20;
+  std::int64_t observations = 1'000'000;
+  std::int64_t error_cells = 2'000;
+  std::int64_t watched_nodes = 1'000;
 };
 
 // A limit by its name, as errors, --limit and the configuration file have it.
@@ -46,6 +49,10 @@ inline constexpr LimitInfo kLimits[] = {
     {"profiles", &Limits::profiles, "profiles in the store"},
     {"models", &Limits::models, "registered models"},
     {"model_bytes", &Limits::model_bytes, "bytes of all registered graphs together"},
+    {"observations", &Limits::observations, "observations of one message"},
+    {"error_cells", &Limits::error_cells,
+     "combinations of device, op, dtype, model, provenance and node whose errors are told apart"},
+    {"watched_nodes", &Limits::watched_nodes, "nodes watched for drift, for each op they run"},
 };
 
 // Sets one by name. INVALID_ARGUMENT for an unknown name, which lists the known

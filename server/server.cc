@@ -8,11 +8,14 @@
 #include <vector>
 
 #include "core/base/errors.h"
+#include "gpueta/v1/profile_service.pb.h"
+#include "server/feedback/feedback.h"
+#include "server/metrics/feedback_metrics.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_registry.h"
 #include "server/profiles/profile_registry.h"
+#include "server/rpc/event_watches.h"
 #include "server/rpc/listen.h"
-#include "server/rpc/profile_watches.h"
 #include "server/rpc/services.h"
 #include "server/rpc/work_queue.h"
 #include "server/signals.h"
@@ -22,6 +25,10 @@ namespace gpueta {
 namespace {
 
 constexpr std::string_view kOff = "off";
+// Observations wait for predictions, not the other way round.
+constexpr int kIntakeNiceness = 10;
+// In metrics; part of the bound that server/metrics/feedback_metrics.h states.
+constexpr std::size_t kMostProfilesShown = 100;
 
 // The readable profiles of a directory; others are logged and left out, so that
 // one bad file does not take the rest down.
@@ -74,15 +81,23 @@ bool IsLoopback(const std::string& address) {
 class ServerImpl final : public Server {
  public:
   ServerImpl(const ServerOptions& options, std::unique_ptr<Store> store, std::unique_ptr<ProfileRegistry> profiles,
-             std::unique_ptr<ModelRegistry> models)
+             std::unique_ptr<ModelRegistry> models, std::unique_ptr<Feedback> feedback)
       : limits_(options.limits),
         store_(std::move(store)),
         profiles_(std::move(profiles)),
         models_(std::move(models)),
+        feedback_(std::move(feedback)),
         metrics_(ServedMethods()),
-        watches_(*profiles_, work_, limits_),
+        watches_(work_, limits_),
+        task_watches_(work_, limits_),
         prediction_service_(MakePredictionService(parts())),
-        profile_service_(MakeProfileService(parts(), watches_)) {}
+        profile_service_(MakeProfileService(parts(), watches_, task_watches_)),
+        observation_service_(MakeObservationService(parts())) {
+    // What was learnt of a device ends with the profile it was learnt on.
+    profiles_->Subscribe(std::string(kAllDevices), [this](const ProfileEvent& event) {
+      work_.Post([this, device = event.profile.summary.key.device] { TellProfile(device); });
+    });
+  }
 
   ~ServerImpl() override {
     if (grpc_.server != nullptr) Shutdown(std::chrono::seconds(0));
@@ -91,12 +106,15 @@ class ServerImpl final : public Server {
   absl::Status Open(const ServerOptions& options, Clock clock) {
     GPUETA_ASSIGN_OR_RETURN(endpoint_, ExposeMetrics(options.metrics_listen));
     state_metrics_ = MakeStateMetrics([this] { return Sample(); }, std::move(clock));
+    feedback_metrics_ = MakeFeedbackMetrics([this] { return feedback_->Sample(); });
     if (endpoint_.exposer != nullptr) {
       endpoint_.exposer->RegisterCollectable(metrics_.registry());
       endpoint_.exposer->RegisterCollectable(state_metrics_);
+      endpoint_.exposer->RegisterCollectable(feedback_metrics_);
     }
-    GPUETA_ASSIGN_OR_RETURN(
-        grpc_, Listen(options.listen, limits_.message_bytes, {prediction_service_.get(), profile_service_.get()}));
+    GPUETA_ASSIGN_OR_RETURN(grpc_,
+                            Listen(options.listen, limits_.message_bytes,
+                                   {prediction_service_.get(), profile_service_.get(), observation_service_.get()}));
     return absl::OkStatus();
   }
 
@@ -107,6 +125,7 @@ class ServerImpl final : public Server {
 
   void Shutdown(std::chrono::duration<double> finish) override {
     watches_.End();
+    task_watches_.End();
     grpc_.server->Shutdown(std::chrono::system_clock::now() +
                            std::chrono::duration_cast<std::chrono::microseconds>(finish));
     grpc_.server->Wait();
@@ -114,7 +133,15 @@ class ServerImpl final : public Server {
   }
 
  private:
-  ServiceParts parts() { return {*profiles_, *models_, metrics_, work_, limits_}; }
+  ServiceParts parts() { return {*profiles_, *models_, *feedback_, metrics_, work_, intake_, limits_}; }
+
+  // Which profile answers for a device now.
+  void TellProfile(const std::string& device) {
+    const auto predictor = profiles_->Serving()->Find(device, {});
+    if (!predictor.ok()) return;
+    const LoadedProfile* profile = (*predictor)->profile();
+    feedback_->ProfileIs(device, profile == nullptr ? 0 : ProfileNumber(profile->id));
+  }
 
   StateSample Sample() const {
     StateSample sample;
@@ -128,6 +155,8 @@ class ServerImpl final : public Server {
     // Published profiles answer before files.
     std::stable_sort(sample.profiles.begin(), sample.profiles.end(),
                      [](const auto& a, const auto& b) { return a.version > 0 && b.version == 0; });
+    // As many as may be shown.
+    if (sample.profiles.size() > kMostProfilesShown) sample.profiles.resize(kMostProfilesShown);
     return sample;
   }
 
@@ -136,12 +165,17 @@ class ServerImpl final : public Server {
   std::unique_ptr<Store> store_;
   std::unique_ptr<ProfileRegistry> profiles_;
   std::unique_ptr<ModelRegistry> models_;
+  std::unique_ptr<Feedback> feedback_;
   Metrics metrics_;
   WorkQueue work_;
+  WorkQueue intake_{kIntakeNiceness};  // destroyed first: it posts to work_
   ProfileWatches watches_;
+  TaskWatches task_watches_;
   std::unique_ptr<grpc::Service> prediction_service_;
   std::unique_ptr<grpc::Service> profile_service_;
+  std::unique_ptr<grpc::Service> observation_service_;
   std::shared_ptr<prometheus::Collectable> state_metrics_;
+  std::shared_ptr<prometheus::Collectable> feedback_metrics_;
   MetricsEndpoint endpoint_;
   ListeningServer grpc_;
 };
@@ -154,7 +188,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   GPUETA_ASSIGN_OR_RETURN(std::vector<LoadedProfile> files, LoadFiles(options.profiles));
   GPUETA_ASSIGN_OR_RETURN(auto profiles, ProfileRegistry::Open(*store, std::move(files), clock, options.limits));
   GPUETA_ASSIGN_OR_RETURN(auto models, ModelRegistry::Open(*store, options.limits));
-  auto server = std::make_unique<ServerImpl>(options, std::move(store), std::move(profiles), std::move(models));
+  GPUETA_ASSIGN_OR_RETURN(auto feedback, Feedback::Open(*store, clock, options.limits));
+  auto server = std::make_unique<ServerImpl>(options, std::move(store), std::move(profiles), std::move(models),
+                                             std::move(feedback));
   GPUETA_RETURN_IF_ERROR(server->Open(options, std::move(clock)));
   return server;
 }

@@ -12,6 +12,7 @@
 #include "core/base/errors.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "gpueta/v1/observation.grpc.pb.h"
 #include "gpueta/v1/prediction_service.grpc.pb.h"
 #include "gpueta/v1/profile_service.grpc.pb.h"
 #include "server/rpc/listen.h"
@@ -363,6 +364,94 @@ TEST_F(ServerTest, NamesTheAddressThatIsTaken) {
   const auto refused = Server::Start(second, [] { return std::chrono::system_clock::now(); });
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MessageOf(refused.status()), AllOf(HasSubstr(second.listen), HasSubstr("--listen")));
+}
+
+// Reports one observation for each of `count` predictions of a kernel, observed
+// at `factor` times the prediction without correction.
+v1::ReportObservationsResponse PredictAndReport(TestClient& client, const std::string& slug, double factor, int count) {
+  v1::PredictRequest request;
+  request.add_devices()->set_slug(slug);
+  request.mutable_kernel()->set_dtype(v1::DTYPE_FP32);
+  request.mutable_kernel()->mutable_gemm()->set_m(512);
+  request.mutable_kernel()->mutable_gemm()->set_n(512);
+  request.mutable_kernel()->mutable_gemm()->set_k(512);
+  v1::ReportObservationsRequest report;
+  for (int i = 0; i < count; ++i) {
+    const auto answer = client.Predict(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    const v1::KernelPrediction& kernel = answer->devices(0).kernel();
+    v1::Observation& observation = *report.mutable_observations()->add_observations();
+    observation.set_prediction_id(kernel.prediction_id());
+    observation.set_latency_us(factor * kernel.latency_us().p50() / kernel.correction());
+  }
+  const auto context = PatientContext();
+  v1::ReportObservationsResponse response;
+  const auto stub = v1::ObservationService::NewStub(client.channel());
+  const auto writer = stub->ReportObservations(context.get(), &response);
+  EXPECT_TRUE(writer->Write(report));
+  writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response;
+}
+
+TEST_F(ServerTest, ObservationsAreTakenJudgedAndSummarised) {
+  TestClient client = Client();
+  EXPECT_EQ(PredictAndReport(client, "t4", 1.2, 10).accepted(), 10);
+  EXPECT_EQ(PredictAndReport(client, "t4", 1000, 2).accepted(), 0);
+  const auto stub = v1::ObservationService::NewStub(client.channel());
+  v1::GetErrorSummaryRequest request;
+  request.add_by(v1::ERROR_DIMENSION_DEVICE);
+  v1::GetErrorSummaryResponse summary;
+  ASSERT_TRUE(stub->GetErrorSummary(PatientContext().get(), request, &summary).ok());
+  ASSERT_EQ(summary.summaries_size(), 1);
+  EXPECT_EQ(summary.summaries(0).device(), "t4");
+  EXPECT_EQ(summary.summaries(0).n(), 10);
+  EXPECT_NEAR(summary.summaries(0).bias(), 1 / 1.2 - 1, 0.01);
+
+  const auto context = PatientContext();
+  v1::ReportObservationsResponse response;
+  const auto writer = stub->ReportObservations(context.get(), &response);
+  writer->Write(v1::ReportObservationsRequest());
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(ServerTest, DriftMakesATaskWhichANewProfileEnds) {
+  TestClient client = Client();
+  ASSERT_TRUE(client.Publish("devices/t4", MakeTestProfileFile("t4"), true).ok());
+  const auto profiles = Profiles(client);
+  const auto context = PatientContext();
+  v1::WatchCalibrationTasksRequest request;
+  request.set_parent("devices/t4");
+  const auto watch = profiles->WatchCalibrationTasks(context.get(), request);
+  PredictAndReport(client, "t4", 1, 100);
+  PredictAndReport(client, "t4", 1.5, 100);
+  v1::CalibrationTask task;
+  ASSERT_TRUE(watch->Read(&task));
+  EXPECT_THAT(task.name(), HasSubstr("devices/t4/calibrationTasks/"));
+  EXPECT_EQ(task.device(), "t4");
+  EXPECT_EQ(task.op(), "gemm");
+  EXPECT_EQ(task.reason(), v1::CalibrationTask::REASON_DRIFT);
+  EXPECT_GT(task.shapes_size(), 0);
+  context->TryCancel();
+
+  v1::PredictRequest asked;
+  asked.add_devices()->set_slug("t4");
+  *asked.mutable_kernel() = task.shapes(0).kernel();
+  EXPECT_GT(client.Predict(asked)->devices(0).kernel().correction(), 1.2);
+
+  ASSERT_TRUE(client.Publish("devices/t4", MakeTestProfileFile("t4", 5), true).ok());
+  EXPECT_EQ(client.Predict(asked)->devices(0).kernel().correction(), 1);
+  // Published profiles and the end of tasks pass through one queue.
+  ASSERT_TRUE(client.List("devices/t4").ok());
+  const auto again = PatientContext();
+  request.set_parent("devices/-");
+  const auto second = profiles->WatchCalibrationTasks(again.get(), request);
+  PredictAndReport(client, "t4", 1, 100);
+  PredictAndReport(client, "t4", 0.6, 100);
+  ASSERT_TRUE(second->Read(&task));  // the new one: the old one is done
+  EXPECT_LT(task.ln_ratio(), -0.3);
+  again->TryCancel();
 }
 
 }  // namespace

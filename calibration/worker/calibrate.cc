@@ -158,8 +158,11 @@ absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, 
     GPUETA_ASSIGN_OR_RETURN(std::vector<MeasuredKernel> kernels, campaign.RunModel(model));
     workload.insert(workload.end(), kernels.begin(), kernels.end());
   }
-  const std::size_t rest = options.budget > workload.size() ? options.budget - workload.size() : 0;
-  const std::vector<Kernel> chosen = ChooseKernels(candidates, workload, rest, options.seed);
+  const std::size_t taken = workload.size() + options.asked.size();
+  const std::size_t rest = options.budget > taken ? options.budget - taken : 0;
+  std::vector<Kernel> chosen = options.asked;
+  const std::vector<Kernel> besides = ChooseKernels(candidates, workload, rest, options.seed);
+  chosen.insert(chosen.end(), besides.begin(), besides.end());
   campaign.Run(chosen, std::move(workload), calibration);
   if (calibration.measurements.empty()) {
     return InvalidArgument("nothing could be measured on {}{}", spec.slug,

@@ -20,6 +20,7 @@ struct CalibrationOptions {
   // Models, each its kernels in order: run first, as a whole, so that each kernel
   // is timed among its neighbours.
   std::vector<std::vector<Kernel>> workload;
+  std::vector<Kernel> asked;  // measured whatever is chosen besides, if the backend can; part of the budget
   std::uint64_t seed = 0;
   TimingPolicy timing;
   // Share done (of budget or time, whichever is further) and what is measured.

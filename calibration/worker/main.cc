@@ -10,6 +10,7 @@
 #include "calibration/backends/backends.h"
 #include "calibration/worker/calibrate.h"
 #include "calibration/worker/candidates.h"
+#include "calibration/worker/tasks.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 #include "gpueta/client.h"
@@ -28,7 +29,9 @@ struct Args {
   std::string measurements_out;
   std::string node;
   std::uint64_t seed = 0;
-  bool once = true;
+  bool once = false;
+  bool watch = false;
+  int tasks = 0;  // with watch: end after so many; 0: never
   bool no_activate = false;
 };
 
@@ -48,11 +51,15 @@ absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, const Backen
   return GenerateCandidates(backend, spec, options);
 }
 
-absl::Status Publish(const Args& args, const Profile& profile) {
+absl::StatusOr<Client> Connect(const Args& args) {
   ClientOptions options;
   options.deadline = std::chrono::seconds(60);
   options.attempts = 10;
-  GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(args.server, options));
+  return Client::Connect(args.server, options);
+}
+
+absl::Status Publish(const Args& args, const Profile& profile) {
+  GPUETA_ASSIGN_OR_RETURN(Client client, Connect(args));
   const std::string parent =
       args.node.empty() ? "devices/" + profile.device : fmt::format("devices/{}/nodes/{}", profile.device, args.node);
   const absl::StatusOr<v1::ProfileInfo> info =
@@ -76,26 +83,17 @@ absl::Status CheckArgs(const Args& args) {
   return absl::OkStatus();
 }
 
-absl::Status Run(const Args& args) {
-  if (args.server.empty() && args.out.empty())
-    return InvalidArgument("nothing to do with the profile: give --server or --out");
-  GPUETA_RETURN_IF_ERROR(CheckArgs(args));
-  GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
-  fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
-  GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
-  fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count,
-             spec.fp32_tflops, spec.mem_bandwidth_gb_s, spec.l2_mb);
-  CalibrationOptions options;
+// Measures, fits and tells about it.
+absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const std::vector<Kernel>& candidates,
+                                CalibrationOptions options, const Args& args) {
   options.budget = args.budget;
   options.time_budget_us = args.time_s * 1e6;
   options.seed = args.seed;
-  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload));
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, *backend, spec));
   absl::StatusOr<Calibration> calibration;
   {
     terminal::Progress progress;
     options.progress = [&](double share, const std::string& what) { progress.Update(share, what); };
-    calibration = Calibrate(*backend, spec, candidates, options, SteadyMicroseconds);
+    calibration = Calibrate(backend, spec, candidates, options, SteadyMicroseconds);
   }
   if (!calibration.ok()) return calibration.status();
   calibration->profile.created_unix_s = std::time(nullptr);
@@ -110,11 +108,71 @@ absl::Status Run(const Args& args) {
   fmt::print("{}", table.Render());
   if (!args.measurements_out.empty())
     GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.measurements_out, calibration->measurements));
-  if (!args.out.empty()) {
-    GPUETA_ASSIGN_OR_RETURN(const std::string id, SaveProfile(calibration->profile, args.out));
-    fmt::print("profile {} of {} written to {}\n", id, calibration->profile.device, args.out);
+  return std::move(calibration->profile);
+}
+
+// Measures what a task asks for and publishes the profile that is active with
+// the new tables in it.
+absl::Status Serve(const v1::CalibrationTask& task, Backend& backend, const DeviceSpec& spec,
+                   const std::vector<Kernel>& candidates, const Args& args) {
+  if (!task.node().empty() && task.node() != args.node) {
+    fmt::print("{} is about node {}; not this one\n", task.name(), task.node());
+    return absl::OkStatus();
   }
-  return args.server.empty() ? absl::OkStatus() : Publish(args, calibration->profile);
+  fmt::print("{}: {} on {}, {} shapes asked for\n", task.name(), task.op(), task.device(), task.shapes_size());
+  GPUETA_ASSIGN_OR_RETURN(const TaskKernels kernels, KernelsOf(task, candidates));
+  CalibrationOptions options;
+  options.asked = kernels.asked;
+  GPUETA_ASSIGN_OR_RETURN(const Profile fresh, Measure(backend, spec, kernels.candidates, options, args));
+  GPUETA_ASSIGN_OR_RETURN(Client client, Connect(args));
+  v1::GetProfileRequest request;
+  request.set_name("devices/" + task.device() + "/profiles/active");
+  request.set_view(v1::GetProfileRequest::VIEW_FULL);
+  const auto active = client.GetProfile(request);
+  if (absl::IsNotFound(active.status())) return Publish(args, fresh);
+  if (!active.ok()) return active.status();
+  GPUETA_ASSIGN_OR_RETURN(LoadedProfile base, ParseProfile(active->file()));
+  return Publish(args, WithTables(std::move(base.profile), fresh));
+}
+
+// Serves tasks until the server is gone, or as many as asked for. One that fails
+// is told and left to others.
+absl::Status Watch(Backend& backend, const DeviceSpec& spec, const std::vector<Kernel>& candidates, const Args& args) {
+  GPUETA_ASSIGN_OR_RETURN(Client client, Connect(args));
+  v1::WatchCalibrationTasksRequest request;
+  request.set_parent("devices/" + spec.slug);
+  fmt::print("watching tasks of {} at {}\n", spec.slug, args.server);
+  std::fflush(stdout);
+  int served = 0;
+  return client.WatchCalibrationTasks(request, [&](const v1::CalibrationTask& task) {
+    if (const absl::Status status = Serve(task, backend, spec, candidates, args); !status.ok())
+      fmt::print(stderr, "gpueta-calibrate: {}: {}\n", task.name(), MessageOf(status));
+    std::fflush(stdout);
+    return ++served != args.tasks;
+  });
+}
+
+absl::Status Run(const Args& args) {
+  if (args.server.empty() && args.out.empty())
+    return InvalidArgument("nothing to do with the profile: give --server or --out");
+  if (args.watch && (args.server.empty() || !args.out.empty() || args.once))
+    return InvalidArgument("--watch takes its tasks from a server: give --server, and neither --out nor --once");
+  GPUETA_RETURN_IF_ERROR(CheckArgs(args));
+  GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
+  fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
+  GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
+  fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count,
+             spec.fp32_tflops, spec.mem_bandwidth_gb_s, spec.l2_mb);
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, *backend, spec));
+  if (args.watch) return Watch(*backend, spec, candidates, args);
+  CalibrationOptions options;
+  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload));
+  GPUETA_ASSIGN_OR_RETURN(const Profile profile, Measure(*backend, spec, candidates, options, args));
+  if (!args.out.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(const std::string id, SaveProfile(profile, args.out));
+    fmt::print("profile {} of {} written to {}\n", id, profile.device, args.out);
+  }
+  return args.server.empty() ? absl::OkStatus() : Publish(args, profile);
 }
 
 }  // namespace
@@ -140,6 +198,10 @@ int main(int argc, char** argv) {
   app.add_option("--node", args.node, "Publish as the profile of this node, not of the device class");
   app.add_option("--seed", args.seed, "Seed of the sampling")->capture_default_str();
   app.add_flag("--once", args.once, "Calibrate once and exit (the default)");
+  app.add_flag(
+      "--watch", args.watch,
+      "Wait for what the server wishes to be measured, measure that (--budget, --time for each) and publish it");
+  app.add_option("--tasks", args.tasks, "With --watch: exit after so many tasks [never]")->check(CLI::PositiveNumber);
   app.add_flag("--no-activate", args.no_activate, "Publish without making the profile active");
   try {
     app.parse(argc, argv);

@@ -35,6 +35,7 @@ void AddCompare(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddProfile(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddModel(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddHealth(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddErrors(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddDevices(CLI::App& app, const Globals& globals, Chosen& chosen);
 
 }  // namespace gpueta::cli

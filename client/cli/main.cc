@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
 
   Chosen chosen;
   for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddImportTrace, AddCompare, AddFit,
-                         AddEval, AddProfile, AddModel, AddHealth}) {
+                         AddEval, AddProfile, AddModel, AddErrors, AddHealth}) {
     add(app, globals, chosen);
   }
   try {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "client/cpp/retry.h"
+#include "gpueta/v1/observation.grpc.pb.h"
 #include "gpueta/v1/prediction_service.grpc.pb.h"
 #include "gpueta/v1/profile_service.grpc.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -43,6 +44,7 @@ struct Client::State {
   std::string address;
   std::unique_ptr<v1::PredictionService::Stub> predictions;
   std::unique_ptr<v1::ProfileService::Stub> profiles;
+  std::unique_ptr<v1::ObservationService::Stub> observations;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 
   // A unary call of a stub's method, repeated as the options say.
@@ -85,6 +87,7 @@ absl::StatusOr<Client> Client::Connect(const std::string& address, ClientOptions
   state->address = address;
   state->predictions = v1::PredictionService::NewStub(channel);
   state->profiles = v1::ProfileService::NewStub(channel);
+  state->observations = v1::ObservationService::NewStub(channel);
   state->health = grpc::health::v1::Health::NewStub(channel);
   return Client(std::move(state));
 }
@@ -163,16 +166,59 @@ absl::StatusOr<v1::ProfileInfo> Client::RollbackProfile(const v1::RollbackProfil
   return state_->Call(*state_->profiles, &v1::ProfileService::Stub::RollbackProfile, request);
 }
 
+namespace {
+
+// Reads until `on_event` returns false; whether it did.
+template <class Event>
+bool ReadUntil(grpc::ClientReader<Event>& reader, const std::function<bool(const Event&)>& on_event) {
+  Event event;
+  while (reader.Read(&event)) {
+    if (!on_event(event)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::Status Client::WatchProfiles(const v1::WatchProfilesRequest& request,
                                    const std::function<bool(const v1::ProfileEvent&)>& on_event) {
   grpc::ClientContext context;
   auto reader = state_->profiles->WatchProfiles(&context, request);
-  v1::ProfileEvent event;
-  bool stopped = false;
-  while (!stopped && reader->Read(&event)) stopped = !on_event(event);
+  const bool stopped = ReadUntil(*reader, on_event);
   if (stopped) context.TryCancel();
   const absl::Status status = ToAbsl(reader->Finish());
   return stopped ? absl::OkStatus() : state_->Located(status);
+}
+
+absl::Status Client::WatchCalibrationTasks(const v1::WatchCalibrationTasksRequest& request,
+                                           const std::function<bool(const v1::CalibrationTask&)>& on_task) {
+  grpc::ClientContext context;
+  auto reader = state_->profiles->WatchCalibrationTasks(&context, request);
+  const bool stopped = ReadUntil(*reader, on_task);
+  if (stopped) context.TryCancel();
+  const absl::Status status = ToAbsl(reader->Finish());
+  return stopped ? absl::OkStatus() : state_->Located(status);
+}
+
+absl::StatusOr<v1::ReportObservationsResponse> Client::ReportObservations(
+    const std::vector<v1::ReportObservationsRequest>& messages) {
+  v1::ReportObservationsResponse response;
+  const absl::Status status = client::Retry(state_->options, client::RealClock(), [&](auto deadline) {
+    grpc::ClientContext context;
+    context.set_deadline(ToSystem(deadline));
+    auto writer = state_->observations->ReportObservations(&context, &response);
+    for (const v1::ReportObservationsRequest& message : messages) {
+      if (!writer->Write(message)) break;
+    }
+    writer->WritesDone();
+    return ToAbsl(writer->Finish());  // says why, where a write failed
+  });
+  if (!status.ok()) return state_->Located(status);
+  return response;
+}
+
+absl::StatusOr<v1::GetErrorSummaryResponse> Client::GetErrorSummary(const v1::GetErrorSummaryRequest& request) {
+  return state_->Call(*state_->observations, &v1::ObservationService::Stub::GetErrorSummary, request);
 }
 
 }  // namespace gpueta

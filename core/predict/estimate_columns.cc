@@ -22,9 +22,8 @@ std::int64_t DimAt(const KernelColumns& columns, int dim, std::size_t row) {
 absl::Status EstimateRowByRow(const Predictor& predictor, const KernelColumns& columns, const EstimateOptions& options,
                               ColumnsResult& result) {
   Kernel kernel = columns.prototype;
-  const int dims = DimNamesOf(kernel.op()).size;
   for (std::size_t row = 0; row < columns.rows; ++row) {
-    for (int d = 0; d < dims; ++d) SetDim(kernel, d, DimAt(columns, d, row));
+    SetRow(columns, row, kernel);
     GPUETA_ASSIGN_OR_RETURN(const Estimate estimate, predictor.EstimateKernel(kernel, options));
     const Quantiles& us = estimate.latency_us;
     if (!result.p50_us.empty()) result.p50_us[row] = static_cast<float>(us.p50);
@@ -70,6 +69,11 @@ absl::StatusOr<Question> AskFor(const Predictor::State& state, const KernelColum
 
 }  // namespace
 
+void SetRow(const KernelColumns& columns, std::size_t row, Kernel& kernel) {
+  const int dims = DimNamesOf(columns.prototype.op()).size;
+  for (int d = 0; d < dims; ++d) SetDim(kernel, d, DimAt(columns, d, row));
+}
+
 absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const EstimateOptions& options,
                                         ColumnsResult& result) const {
   GPUETA_RETURN_IF_ERROR(CheckEstimator(options.estimator));
@@ -101,6 +105,10 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
       if (column.size() > 1) LoadRows(&column[start], rows, input.block.rows, input.raw[d], input.block.dims[d]);
     }
     state_->Answer(question, input, output);
+    if (question.correction != nullptr) {
+      float factors[kBlockRows];
+      CorrectRows(*question.correction, rows, output.p50_us, factors);
+    }
     Store(output, start, rows, result);
   }
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 
 #include "core/base/errors.h"
 #include "core/predict/predictor_state.h"
+#include "core/predict/row_loops.h"
 
 namespace gpueta {
 namespace {
@@ -95,13 +96,21 @@ void EvaluateGroup(const Predictor::State& state, const Group& group, Batch& bat
       CompiledTable::LoadKernel(batch.kernels[members[r < rows ? r : 0]], r, input);
     state.Answer(group.question, input, output);
     for (int r = 0; r < rows; ++r) {
+      Estimate& estimate = batch.estimates[members[r]];
+      estimate.bound = BoundOf(group.op, batch.counts[members[r]], *group.machine, output.p50_us[r]);
+      estimate.correction = 1;
+    }
+    if (group.question.correction != nullptr) {
+      float factors[kBlockRows];
+      CorrectRows(*group.question.correction, rows, output.p50_us, factors);
+      for (int r = 0; r < rows; ++r) batch.estimates[members[r]].correction = factors[r];
+    }
+    for (int r = 0; r < rows; ++r) {
       const double p50 = output.p50_us[r];
       Estimate& estimate = batch.estimates[members[r]];
       estimate.latency_us = {p50, p50 * output.p90_factor[r], p50 * output.p99_factor[r]};
       estimate.provenance = output.provenance[r];
-      estimate.correction = 1;
       estimate.estimator = kFamilyEstimator;
-      estimate.bound = BoundOf(group.op, batch.counts[members[r]], *group.machine, p50);
     }
   }
 }

@@ -48,16 +48,19 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
                             : state_->host_issue_us > 0                     ? state_->host_issue_us
                                                                             : kTypicalHostIssueUs;
   execution.gap_us = !on_cpu && options.mode == ExecutionMode::kGraph ? kGraphGapUs : 0;
-  absl::StatusOr<GraphEstimate> estimate = ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) {
-    return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
-  });
+  GPUETA_ASSIGN_OR_RETURN(GraphEstimate estimate, ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) {
+                            return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
+                          }));
   constexpr double kGiB = 1024.0 * 1024 * 1024;
-  if (estimate.ok() && state_->spec.memory_gb > 0) {
-    const double needs = static_cast<double>(estimate->memory_bytes) / kGiB;
-    if (needs > state_->spec.memory_gb) {
-      estimate->warnings.push_back(fmt::format("needs about {:.4g} GB of memory, {} has {:.4g}", needs,
-                                               state_->spec.slug, state_->spec.memory_gb));
-    }
+  const double needs = static_cast<double>(estimate.memory_bytes) / kGiB;
+  if (state_->spec.memory_gb > 0 && needs > state_->spec.memory_gb) {
+    estimate.warnings.push_back(fmt::format("needs about {:.4g} GB of memory, {} has {:.4g}", needs, state_->spec.slug,
+                                            state_->spec.memory_gb));
+  }
+  if (options.corrections != nullptr) {
+    Quantiles& us = estimate.latency_us;
+    estimate.correction = FactorAt(options.corrections->graphs, us.p50);
+    for (double* quantile : {&us.p50, &us.p90, &us.p99}) *quantile *= estimate.correction;
   }
   return estimate;
 }
@@ -99,6 +102,11 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
   term("share of compute", shares.compute);
   term("share of memory", shares.memory);
   term(kernel.op() == Op::kCollective ? "share of communication" : "share of launch and latency", shares.rest);
+  if (question.correction != nullptr) {
+    term("correction", out.estimate.correction);
+    out.notes.push_back(
+        fmt::format("observations corrected the estimate by a factor of {:.3f}", out.estimate.correction));
+  }
   if (route.table == nullptr) {
     out.notes.push_back("no table fits: the data sheet's roofline answers");
     return out;

@@ -15,6 +15,7 @@
 #include "core/device/spec.h"
 #include "core/graph/graph.h"
 #include "core/ops/kernel.h"
+#include "core/predict/correction.h"
 #include "core/predict/estimate.h"
 #include "core/predict/regime.h"
 #include "core/profile/profile.h"
@@ -39,6 +40,9 @@ struct EstimateOptions {
   ExecutionMode mode = ExecutionMode::kEager;  // graphs only
   // A form by name, see EstimatorNames(); empty: the best one.
   std::string estimator;
+  // What observations taught about the device; nullptr: nothing. Must outlive
+  // the call.
+  const Corrections* corrections = nullptr;
 };
 
 // The forms that can be asked for by name.
@@ -50,6 +54,9 @@ struct KernelColumns {
   DimColumns dims;
   std::size_t rows = 0;
 };
+
+// Sets the dims of `kernel`, of the columns' op, to those of a row.
+void SetRow(const KernelColumns& columns, std::size_t row, Kernel& kernel);
 
 // Caller-owned arrays of `rows` values each; empty spans are not filled.
 struct ColumnsResult {

@@ -38,12 +38,25 @@ Provenance Settle(Provenance of_table, const Route& route) {
   return route.exact ? of_table : Provenance::kExtrapolated;
 }
 
-Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine, Timing timing,
-                          double eager_floor_us) {
+// Sets the quantiles and the correction from what they are without one.
+void SetLatency(double p50, double p90_factor, double p99_factor, const CorrectionCurve* correction,
+                Estimate& estimate) {
+  if (correction != nullptr) {  // in floats, as columns do
+    auto us = static_cast<float>(p50);
+    float factor = 1;
+    CorrectRows(*correction, 1, &us, &factor);
+    p50 = us;
+    estimate.correction = factor;
+  }
+  estimate.latency_us = {p50, p50 * p90_factor, p50 * p99_factor};
+}
+
+Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine,
+                          const Question& question, double eager_floor_us) {
   Estimate estimate;
-  const double us =
-      ConvertTiming(RooflineUs(counts, machine) + kKernelFloorUs, Timing::kKernel, timing, eager_floor_us);
-  estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
+  const double us = ConvertTiming(RooflineUs(counts, machine) + kKernelFloorUs, Timing::kKernel, question.route.timing,
+                                  eager_floor_us);
+  SetLatency(us, kRooflineP90, kRooflineP99, question.correction, estimate);
   estimate.provenance = Provenance::kRoofline;
   estimate.estimator = kRooflineEstimator;
   estimate.bound = BoundOf(kernel.op(), counts, machine, us);
@@ -110,6 +123,8 @@ const Machine<double>& Predictor::State::MachineFor(const Kernel& kernel) const 
 
 absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const EstimateOptions& options) const {
   Question question;
+  if (options.corrections != nullptr && !options.corrections->Of(kernel.op()).IsNone())
+    question.correction = &options.corrections->Of(kernel.op());
   if (options.estimator == kRooflineEstimator) {
     question.route.timing = options.timing.value_or(Timing::kKernel);
     return question;
@@ -167,7 +182,7 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
   GPUETA_ASSIGN_OR_RETURN(const Question question, Ask(kernel, options));
   const Machine<double>& machine = MachineFor(kernel);
   const Route& route = question.route;
-  if (route.table == nullptr) return RooflineEstimate(kernel, counts, machine, route.timing, eager_floor_us);
+  if (route.table == nullptr) return RooflineEstimate(kernel, counts, machine, question, eager_floor_us);
 
   Estimate estimate;
   CompiledTable::Input input;
@@ -189,7 +204,7 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
       estimate.estimator = kKernelAwareEstimator;
     }
   }
-  estimate.latency_us = {p50, p50 * p90_factor, p50 * p99_factor};
+  SetLatency(p50, p90_factor, p99_factor, question.correction, estimate);
   estimate.bound = BoundOf(kernel.op(), counts, machine, p50);
   return estimate;
 }

@@ -29,6 +29,7 @@ struct Question {
   VariantChoice variant;
   std::uint64_t label_hash = 0;
   const Machine<float>* machine = nullptr;
+  const CorrectionCurve* correction = nullptr;  // nullptr: none
 };
 
 struct Predictor::State {

@@ -1,5 +1,7 @@
 #include "core/predict/row_loops.h"
 
+#include <bit>
+
 #include "core/ops/form_math.h"
 #include "core/ops/launch_floor.h"
 #include "core/predict/clones.h"
@@ -58,6 +60,20 @@ GPUETA_CLONES void MultiplyRows(const float* a, const float* b, int rows, float*
 
 GPUETA_CLONES void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, int rows, float* us) {
   for (int r = 0; r < rows; ++r) us[r] = ConvertTiming(us[r], from, to, eager_floor_us);
+}
+
+GPUETA_CLONES void CorrectRows(const CorrectionCurve& curve, int rows, float* us, float* factor) {
+  constexpr auto kFirstNode = std::bit_cast<std::int32_t>(2.0F);
+  constexpr float kNodeDistance = 6 * 0x1p23F;  // octaves, in units in the last place
+  const float f0 = curve.factor[0];
+  const float step1 = curve.factor[1] - f0;
+  const float step2 = curve.factor[2] - curve.factor[1];
+#pragma GCC ivdep
+  for (int r = 0; r < rows; ++r) {
+    const float x = static_cast<float>(std::bit_cast<std::int32_t>(us[r]) - kFirstNode) * (1 / kNodeDistance);
+    factor[r] = f0 + step1 * math::Clamp(x, 0.0F, 1.0F) + step2 * math::Clamp(x - 1.0F, 0.0F, 1.0F);
+    us[r] *= factor[r];
+  }
 }
 
 GPUETA_CLONES void OctavesOutside(const DimRows<float>* dims, int count, int rows, const float* low, const float* high,

@@ -8,6 +8,7 @@
 #include "core/ops/kernel.h"
 #include "core/ops/timing.h"
 #include "core/predict/block.h"
+#include "core/predict/correction.h"
 
 namespace gpueta {
 
@@ -29,6 +30,9 @@ void SpreadRows(float log2, const float* spread, int rows, float* out);
 void PowRows(float exponent, int rows, float* values);
 void MultiplyRows(const float* a, const float* b, int rows, float* out);
 void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, int rows, float* us);
+
+// us[r] *= factor[r], which the curve has for us[r].
+void CorrectRows(const CorrectionCurve& curve, int rows, float* us, float* factor);
 
 // Octaves each row lies outside, summed over dims, and whether it does. Dims
 // that may be 0 (padding) count from 1.

@@ -272,6 +272,7 @@ void Encode(const GraphEstimate& estimate, v1::GraphPrediction& message) {
     out.set_bound(Encode(part.estimate.bound));
     out.set_provenance(Encode(part.estimate.provenance));
     out.set_estimator(part.estimate.estimator.data(), part.estimate.estimator.size());
+    out.set_correction(part.estimate.correction);
     *out.mutable_kernel() = Encode(part.kernel);
   }
   message.set_memory_bytes(estimate.memory_bytes);
@@ -292,7 +293,7 @@ absl::StatusOr<GraphEstimate> Decode(const v1::GraphPrediction& message) {
     v1::KernelPrediction prediction;
     *prediction.mutable_latency_us() = in.latency_us();
     prediction.set_provenance(in.provenance());
-    prediction.set_correction(message.correction());
+    prediction.set_correction(in.correction() > 0 ? in.correction() : 1);  // older servers say nothing
     prediction.set_estimator(in.estimator());
     prediction.set_bound(in.bound());
     auto one = Decode(prediction);

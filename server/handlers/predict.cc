@@ -27,20 +27,6 @@ absl::Status CheckSpec(const DeviceSpec& spec) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Predictor>> FindPredictor(const ServingSnapshot& devices,
-                                                               const v1::DeviceSelector& selector) {
-  if (selector.has_spec()) {
-    DeviceSpec spec = wire::Decode(selector.spec());
-    if (!selector.slug().empty()) spec.slug = selector.slug();
-    GPUETA_RETURN_IF_ERROR(CheckSpec(spec));
-    return devices.profiles().ForSpec(spec);
-  }
-  if (selector.slug().empty()) return FieldError("slug", "is empty; name a device, or give a spec");
-  auto found = devices.Find(selector.slug(), {selector.labels().begin(), selector.labels().end()});
-  if (!found.ok()) return InField("slug", found.status());
-  return found;
-}
-
 absl::StatusOr<Predictors> FindPredictors(const PredictContext& context, const v1::PredictRequest& request) {
   if (request.devices().empty()) return FieldError("devices", "is empty; name at least one device");
   GPUETA_RETURN_IF_ERROR(CheckLimit("devices", "devices", context.limits.devices, request.devices_size()));
@@ -59,21 +45,6 @@ void EncodeProfile(const Predictor& predictor, v1::ProfileRef& ref) {
   ref.set_version(predictor.version());
 }
 
-// Calls `answer` with each device's predictor and place in the response.
-template <class Answer>
-absl::Status ForEachDevice(const PredictContext& context, const v1::PredictRequest& request,
-                           const Predictors& predictors, v1::PredictResponse& response, Answer answer) {
-  for (int i = 0; i < request.devices_size(); ++i) {
-    if (context.cancelled()) return absl::CancelledError("the caller went away");
-    const Predictor& predictor = *predictors[static_cast<std::size_t>(i)];
-    v1::DevicePrediction& prediction = *response.add_devices();
-    prediction.set_device(request.devices(i).slug());
-    EncodeProfile(predictor, *prediction.mutable_profile());
-    GPUETA_RETURN_IF_ERROR(answer(predictor, prediction));
-  }
-  return absl::OkStatus();
-}
-
 struct Question {
   const PredictContext& context;
   const v1::PredictRequest& request;
@@ -83,18 +54,82 @@ struct Question {
   PredictionCounts& counts;
 };
 
+// One device's turn to answer.
+struct Turn {
+  const Predictor& predictor;
+  EstimateOptions options;  // with the device's corrections
+  PredictionTicket ticket;  // what all answers of the turn share
+  const PredictFeedback& feedback;
+  bool is_described = false;  // by the caller
+};
+
+// What is observed of devices that callers describe themselves is not told
+// apart: their names may mean anything.
+constexpr std::string_view kDescribedDevice = "other";
+
+Turn TurnOf(const PredictContext& context, const v1::PredictOptions& asked, const EstimateOptions& options,
+            const v1::DeviceSelector& selector, const Predictor& predictor) {
+  Turn turn{predictor, options, {}, context.feedback, selector.has_spec()};
+  PredictionTicket& ticket = turn.ticket;
+  ticket.has_timing = options.timing.has_value();
+  ticket.timing = options.timing.value_or(Timing::kKernel);
+  ticket.corrected = !asked.no_correction();
+  ticket.issued_unix_s = context.feedback.now_unix_s;
+  ticket.profile = predictor.profile() == nullptr ? 0 : ProfileNumber(predictor.profile()->id);
+  ticket.device = turn.is_described ? kDescribedDevice : std::string_view(predictor.spec().slug);
+  if (ticket.corrected) turn.options.corrections = context.feedback.corrections.Find(ticket.device, ticket.profile);
+  return turn;
+}
+
+// Calls `answer` with each device's turn and place in the response.
+template <class Answer>
+absl::Status ForEachDevice(const Question& q, Answer answer) {
+  for (int i = 0; i < q.request.devices_size(); ++i) {
+    if (q.context.cancelled()) return absl::CancelledError("the caller went away");
+    const Predictor& predictor = *q.predictors[static_cast<std::size_t>(i)];
+    const v1::DeviceSelector& selector = q.request.devices(i);
+    v1::DevicePrediction& prediction = *q.response.add_devices();
+    prediction.set_device(selector.slug());
+    EncodeProfile(predictor, *prediction.mutable_profile());
+    const Turn turn = TurnOf(q.context, q.request.options(), q.options, selector, predictor);
+    GPUETA_RETURN_IF_ERROR(answer(turn, prediction));
+  }
+  return absl::OkStatus();
+}
+
+void MakeId(const Turn& turn, PredictionTicket ticket, const Quantiles& latency_us, double correction,
+            std::string& id) {
+  ticket.latency_us = latency_us;
+  ticket.correction.factor.fill(static_cast<float>(correction));
+  turn.feedback.ids.Make(ticket, id);
+}
+
+void MakeId(const Turn& turn, const Kernel& kernel, const Estimate& estimate, std::string& id) {
+  PredictionTicket ticket = turn.ticket;
+  ticket.family = FamilyOf(kernel.op());
+  ticket.dtype = kernel.dtype;
+  ticket.provenance = estimate.provenance;
+  MakeId(turn, ticket, estimate.latency_us, estimate.correction, id);
+}
+
+void AnswerKernel(const Turn& turn, const Kernel& kernel, const Estimate& estimate, v1::KernelPrediction& out,
+                  PredictionCounts& counts) {
+  out.set_name(kernel.name);
+  wire::Encode(estimate, out);
+  MakeId(turn, kernel, estimate, *out.mutable_prediction_id());
+  counts.Add(kernel.op(), estimate.provenance);
+  if (!turn.is_described) turn.feedback.shapes.Offer(turn.ticket.device, kernel);
+}
+
 absl::Status PredictKernel(const Question& q) {
   auto kernel = wire::Decode(q.request.kernel());
   if (!kernel.ok()) return InField("kernel", kernel.status());
-  return ForEachDevice(q.context, q.request, q.predictors, q.response,
-                       [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
-                         const auto estimate = predictor.EstimateKernel(*kernel, q.options);
-                         if (!estimate.ok()) return InField("kernel", estimate.status());
-                         prediction.mutable_kernel()->set_name(kernel->name);
-                         wire::Encode(*estimate, *prediction.mutable_kernel());
-                         q.counts.Add(kernel->op(), estimate->provenance);
-                         return absl::OkStatus();
-                       });
+  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+    const auto estimate = turn.predictor.EstimateKernel(*kernel, turn.options);
+    if (!estimate.ok()) return InField("kernel", estimate.status());
+    AnswerKernel(turn, *kernel, *estimate, *prediction.mutable_kernel(), q.counts);
+    return absl::OkStatus();
+  });
 }
 
 absl::Status PredictBatch(const Question& q) {
@@ -110,21 +145,15 @@ absl::Status PredictBatch(const Question& q) {
     if (!kernel.ok()) return in_kernel(kernels.size(), kernel.status());
     kernels.push_back(*std::move(kernel));
   }
-  return ForEachDevice(q.context, q.request, q.predictors, q.response,
-                       [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
-                         auto& out = *prediction.mutable_kernels()->mutable_kernels();
-                         out.Reserve(messages.size());
-                         std::vector<Estimate> estimates(kernels.size());
-                         const absl::Status status = predictor.EstimateKernels(kernels, q.options, estimates);
-                         if (!status.ok()) return InField("kernels", status);
-                         for (std::size_t i = 0; i < kernels.size(); ++i) {
-                           v1::KernelPrediction& one = *out.Add();
-                           one.set_name(kernels[i].name);
-                           wire::Encode(estimates[i], one);
-                           q.counts.Add(kernels[i].op(), estimates[i].provenance);
-                         }
-                         return absl::OkStatus();
-                       });
+  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+    auto& out = *prediction.mutable_kernels()->mutable_kernels();
+    out.Reserve(messages.size());
+    std::vector<Estimate> estimates(kernels.size());
+    const absl::Status status = turn.predictor.EstimateKernels(kernels, turn.options, estimates);
+    if (!status.ok()) return InField("kernels", status);
+    for (std::size_t i = 0; i < kernels.size(); ++i) AnswerKernel(turn, kernels[i], estimates[i], *out.Add(), q.counts);
+    return absl::OkStatus();
+  });
 }
 
 // Three floats a row, and a byte where provenance is asked for.
@@ -140,6 +169,26 @@ void CountRows(Op op, std::span<const Provenance> provenance, PredictionCounts& 
   }
 }
 
+// The id of a column, and the correction of its first row.
+void NameColumns(const Turn& turn, const KernelColumns& columns, std::span<const Provenance> provenance,
+                 v1::ColumnsPrediction& out) {
+  PredictionTicket ticket = turn.ticket;
+  ticket.family = FamilyOf(columns.prototype.op());
+  ticket.dtype = columns.prototype.dtype;
+  ticket.rows = static_cast<std::uint32_t>(columns.rows);
+  out.set_correction(1);
+  if (columns.rows > 0) {
+    ticket.provenance = provenance[0];
+    if (turn.options.corrections != nullptr) {
+      ticket.correction = turn.options.corrections->Of(columns.prototype.op());
+      const double first = out.p50_us(0);
+      out.set_correction(first / WithoutCorrection(ticket.correction, first));
+    }
+  }
+  turn.feedback.ids.Make(ticket, *out.mutable_prediction_id());
+  if (!turn.is_described) turn.feedback.shapes.Offer(turn.ticket.device, columns);
+}
+
 absl::Status PredictColumns(const Question& q) {
   auto decoded = wire::Decode(q.request.columns());
   if (!decoded.ok()) return InField("columns", decoded.status());
@@ -152,48 +201,74 @@ absl::Status PredictColumns(const Question& q) {
   // Kept between calls: a stream of columns allocates nothing a row.
   static thread_local std::vector<Provenance> provenance;
   provenance.resize(columns.rows);
-  return ForEachDevice(q.context, q.request, q.predictors, q.response,
-                       [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
-                         v1::ColumnsPrediction& out = *prediction.mutable_columns();
-                         const auto column = [&columns](google::protobuf::RepeatedField<float>* field) {
-                           field->Resize(static_cast<int>(columns.rows), 0);
-                           return std::span<float>(field->mutable_data(), columns.rows);
-                         };
-                         ColumnsResult result{.p50_us = column(out.mutable_p50_us()),
-                                              .p90_us = column(out.mutable_p90_us()),
-                                              .p99_us = column(out.mutable_p99_us()),
-                                              .provenance = provenance};
-                         if (const absl::Status status = predictor.EstimateColumns(columns, q.options, result);
-                             !status.ok()) {
-                           return InField("columns", status);
-                         }
-                         out.set_correction(1);
-                         out.set_estimator(result.estimator.data(), result.estimator.size());
-                         if (q.request.options().column_provenance()) {
-                           out.mutable_provenance()->Reserve(static_cast<int>(columns.rows));
-                           for (const Provenance p : provenance) out.add_provenance(wire::Encode(p));
-                         }
-                         CountRows(columns.prototype.op(), provenance, q.counts);
-                         return absl::OkStatus();
-                       });
+  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+    v1::ColumnsPrediction& out = *prediction.mutable_columns();
+    const auto column = [&columns](google::protobuf::RepeatedField<float>* field) {
+      field->Resize(static_cast<int>(columns.rows), 0);
+      return std::span<float>(field->mutable_data(), columns.rows);
+    };
+    ColumnsResult result{.p50_us = column(out.mutable_p50_us()),
+                         .p90_us = column(out.mutable_p90_us()),
+                         .p99_us = column(out.mutable_p99_us()),
+                         .provenance = provenance};
+    const absl::Status status = turn.predictor.EstimateColumns(columns, turn.options, result);
+    if (!status.ok()) return InField("columns", status);
+    out.set_estimator(result.estimator.data(), result.estimator.size());
+    if (q.request.options().column_provenance()) {
+      out.mutable_provenance()->Reserve(static_cast<int>(columns.rows));
+      for (const Provenance p : provenance) out.add_provenance(wire::Encode(p));
+    }
+    NameColumns(turn, columns, provenance, out);
+    CountRows(columns.prototype.op(), provenance, q.counts);
+    return absl::OkStatus();
+  });
 }
 
+// Of a graph: what most of its latency rests on.
+Provenance MainProvenance(const GraphEstimate& estimate) {
+  const auto most = std::max_element(estimate.provenance.begin(), estimate.provenance.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == estimate.provenance.end() ? Provenance::kRoofline : most->first;
+}
+
+// `model`: the hash of a registered model, or empty.
 absl::Status PredictGraph(const Question& q, std::string_view field, const Graph& graph,
-                          const google::protobuf::Map<std::string, google::protobuf::int64>& dims) {
+                          const google::protobuf::Map<std::string, google::protobuf::int64>& dims,
+                          std::string_view model) {
   const SymbolValues values(dims.begin(), dims.end());
-  return ForEachDevice(q.context, q.request, q.predictors, q.response,
-                       [&](const Predictor& predictor, v1::DevicePrediction& prediction) -> absl::Status {
-                         const auto estimate = predictor.EstimateGraph(graph, values, q.options);
-                         if (!estimate.ok()) return InField(field, estimate.status());
-                         wire::Encode(*estimate, *prediction.mutable_graph());
-                         for (const GraphPart& part : estimate->parts) {
-                           q.counts.Add(part.kernel.op(), part.estimate.provenance, part.count);
-                         }
-                         return absl::OkStatus();
-                       });
+  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+    const auto estimate = turn.predictor.EstimateGraph(graph, values, turn.options);
+    if (!estimate.ok()) return InField(field, estimate.status());
+    wire::Encode(*estimate, *prediction.mutable_graph());
+    PredictionTicket ticket = turn.ticket;
+    ticket.family = Family::kGraph;
+    ticket.provenance = MainProvenance(*estimate);
+    ticket.model = ProfileNumber(model.substr(0, 16));
+    MakeId(turn, ticket, estimate->latency_us, estimate->correction,
+           *prediction.mutable_graph()->mutable_prediction_id());
+    for (const GraphPart& part : estimate->parts) {
+      q.counts.Add(part.kernel.op(), part.estimate.provenance, part.count);
+      if (!turn.is_described) turn.feedback.shapes.Offer(turn.ticket.device, part.kernel);
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace
+
+absl::StatusOr<std::shared_ptr<const Predictor>> FindPredictor(const ServingSnapshot& devices,
+                                                               const v1::DeviceSelector& selector) {
+  if (selector.has_spec()) {
+    DeviceSpec spec = wire::Decode(selector.spec());
+    if (!selector.slug().empty()) spec.slug = selector.slug();
+    GPUETA_RETURN_IF_ERROR(CheckSpec(spec));
+    return devices.profiles().ForSpec(spec);
+  }
+  if (selector.slug().empty()) return FieldError("slug", "is empty; name a device, or give a spec");
+  auto found = devices.Find(selector.slug(), {selector.labels().begin(), selector.labels().end()});
+  if (!found.ok()) return InField("slug", found.status());
+  return found;
+}
 
 absl::Status Predict(const PredictContext& context, const v1::PredictRequest& request, v1::PredictResponse& response,
                      PredictionCounts& counts) {
@@ -212,11 +287,11 @@ absl::Status Predict(const PredictContext& context, const v1::PredictRequest& re
                                         request.graph().graph().nodes_size()));
       const auto graph = wire::Decode(request.graph().graph());
       if (!graph.ok()) return InField("graph.graph", graph.status());
-      return PredictGraph(question, "graph", *graph, request.graph().dims());
+      return PredictGraph(question, "graph", *graph, request.graph().dims(), "");
     }
     case v1::PredictRequest::kModel: {
       GPUETA_ASSIGN_OR_RETURN(const auto model, context.models.Find("model.model", request.model().model()));
-      return PredictGraph(question, "model", model->graph, request.model().dims());
+      return PredictGraph(question, "model", model->graph, request.model().dims(), model->hash);
     }
     case v1::PredictRequest::WORKLOAD_NOT_SET: break;
   }
@@ -230,10 +305,12 @@ absl::Status Explain(const PredictContext& context, const v1::ExplainRequest& re
   if (!options.ok()) return InField("options", options.status());
   const auto kernel = wire::Decode(request.kernel());
   if (!kernel.ok()) return InField("kernel", kernel.status());
-  const auto explanation = (*predictor)->Explain(*kernel, *options);
+  const Turn turn = TurnOf(context, request.options(), *options, request.device(), **predictor);
+  const auto explanation = (*predictor)->Explain(*kernel, turn.options);
   if (!explanation.ok()) return InField("kernel", explanation.status());
   wire::Encode(*explanation, response);
   response.mutable_prediction()->set_name(kernel->name);
+  MakeId(turn, *kernel, explanation->estimate, *response.mutable_prediction()->mutable_prediction_id());
   EncodeProfile(**predictor, *response.mutable_profile());
   return absl::OkStatus();
 }

@@ -5,12 +5,16 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "server/feedback/asked_shapes.h"
+#include "server/feedback/correction_table.h"
+#include "server/feedback/prediction_id.h"
 #include "server/limits.h"
 #include "server/models/model_registry.h"
 #include "server/prediction_counts.h"
 #include "server/serving_snapshot.h"
 
 namespace gpueta::v1 {
+class DeviceSelector;
 class PredictRequest;
 class PredictResponse;
 class ExplainRequest;
@@ -19,10 +23,23 @@ class ExplainResponse;
 
 namespace gpueta {
 
+// What ties answers to the observations of them.
+struct PredictFeedback {
+  const PredictionIds& ids;
+  const CorrectionTable& corrections;
+  AskedShapes& shapes;
+  std::uint32_t now_unix_s = 0;
+};
+
+// The predictor of a device as a caller names it. Errors name the field.
+absl::StatusOr<std::shared_ptr<const Predictor>> FindPredictor(const ServingSnapshot& devices,
+                                                               const v1::DeviceSelector& selector);
+
 struct PredictContext {
   const ServingSnapshot& devices;
   const ModelTable& models;
   const Limits& limits;
+  const PredictFeedback& feedback;
   // True when nobody waits for the answer any more; asked before each device.
   const std::function<bool()>& cancelled;
 };

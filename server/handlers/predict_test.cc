@@ -40,7 +40,8 @@ class PredictTest : public testing::Test {
     v1::PredictResponse response;
     counts_ = {};
     const std::function<bool()> cancelled = [this] { return asked_ < cancel_after_ ? (++asked_, false) : true; };
-    const absl::Status status = Predict({*devices_, *models_->Table(), limits_, cancelled}, request, response, counts_);
+    const absl::Status status =
+        Predict({*devices_, *models_->Table(), limits_, feedback_, cancelled}, request, response, counts_);
     if (!status.ok()) return status;
     return response;
   }
@@ -48,6 +49,10 @@ class PredictTest : public testing::Test {
   std::shared_ptr<const Predictor> PredictorOf(const std::string& slug) { return devices_->Find(slug, {}).value(); }
 
   Limits limits_;
+  const PredictionIds ids_{SipHashKey{1, 2}};
+  const CorrectionTable corrections_;
+  AskedShapes shapes_;
+  const PredictFeedback feedback_{ids_, corrections_, shapes_, 1'800'000'000};
   std::string profile_id_;
   std::shared_ptr<const ServingSnapshot> devices_;
   std::unique_ptr<Store> store_;
@@ -256,7 +261,7 @@ TEST_F(PredictTest, ExplainsAnEstimate) {
   *request.mutable_kernel() = Request(kGemm).kernel();
   v1::ExplainResponse response;
   const std::function<bool()> cancelled = [] { return false; };
-  const PredictContext context{*devices_, *models_->Table(), limits_, cancelled};
+  const PredictContext context{*devices_, *models_->Table(), limits_, feedback_, cancelled};
   ASSERT_EQ(Explain(context, request, response), absl::OkStatus());
   EXPECT_EQ(response.prediction().name(), "fc");
   EXPECT_EQ(response.profile().id(), profile_id_);

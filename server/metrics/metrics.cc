@@ -4,9 +4,13 @@
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <fstream>
 #include <set>
 
+#include "gpueta/v1/observation.pb.h"
 #include "gpueta/v1/prediction_service.pb.h"
 #include "gpueta/v1/profile_service.pb.h"
 
@@ -27,6 +31,21 @@ prometheus::ClientMetric GaugeValue(std::vector<prometheus::ClientMetric::Label>
   metric.label = std::move(labels);
   metric.gauge.value = value;
   return metric;
+}
+
+double CpuSeconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+double ResidentBytes() {
+  double size = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> size >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 class StateMetrics : public prometheus::Collectable {
@@ -57,7 +76,15 @@ class StateMetrics : public prometheus::Collectable {
                                    prometheus::MetricType::Counter,
                                    {}};
     swaps.metric.emplace_back().counter.value = static_cast<double>(sample.snapshot_swaps);
-    return {std::move(age), std::move(info), std::move(models), std::move(swaps)};
+    prometheus::MetricFamily cpu{"process_cpu_seconds_total",
+                                 "Total user and system CPU time spent in seconds.",
+                                 prometheus::MetricType::Counter,
+                                 {}};
+    cpu.metric.emplace_back().counter.value = CpuSeconds();
+    prometheus::MetricFamily memory{
+        "process_resident_memory_bytes", "Resident memory size in bytes.", prometheus::MetricType::Gauge, {}};
+    memory.metric.push_back(GaugeValue({}, ResidentBytes()));
+    return {std::move(age), std::move(info), std::move(models), std::move(swaps), std::move(cpu), std::move(memory)};
   }
 
  private:
@@ -69,7 +96,8 @@ class StateMetrics : public prometheus::Collectable {
 
 std::vector<RpcMethod> ServedMethods() {
   std::vector<RpcMethod> methods;
-  for (const auto* file : {v1::PredictRequest::descriptor()->file(), v1::ProfileInfo::descriptor()->file()}) {
+  for (const auto* file : {v1::PredictRequest::descriptor()->file(), v1::ProfileInfo::descriptor()->file(),
+                           v1::Observation::descriptor()->file()}) {
     for (int s = 0; s < file->service_count(); ++s) {
       for (int m = 0; m < file->service(s)->method_count(); ++m) {
         const auto& method = *file->service(s)->method(m);

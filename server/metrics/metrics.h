@@ -72,8 +72,9 @@ struct StateSample {
   std::int64_t snapshot_swaps = 0;
 };
 
-// gpueta_profile_age_seconds, gpueta_profile_info, gpueta_models and
-// gpueta_snapshot_swaps_total. Profiles of single nodes are left out: there may
+// gpueta_profile_age_seconds, gpueta_profile_info, gpueta_models,
+// gpueta_snapshot_swaps_total, process_cpu_seconds_total and
+// process_resident_memory_bytes. Profiles of single nodes are left out: there may
 // be thousands.
 std::shared_ptr<prometheus::Collectable> MakeStateMetrics(std::function<StateSample()> sample, Clock clock);
 

@@ -89,8 +89,10 @@ class PredictionService final : public v1::PredictionService::CallbackService {
     return Now(kExplain, *context, [&] {
       const auto devices = parts_.profiles.Serving();
       const auto models = parts_.models.Table();
+      const auto corrections = parts_.feedback.Corrections();
       const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
-      return gpueta::Explain({*devices, *models, parts_.limits, cancelled}, *request, *response);
+      return gpueta::Explain({*devices, *models, parts_.limits, FeedbackOf(*corrections), cancelled}, *request,
+                             *response);
     });
   }
 
@@ -110,7 +112,14 @@ class PredictionService final : public v1::PredictionService::CallbackService {
                    v1::PredictResponse& response, PredictionCounts& counts) const {
     const auto devices = parts_.profiles.Serving();
     const auto models = parts_.models.Table();
-    return gpueta::Predict({*devices, *models, parts_.limits, cancelled}, request, response, counts);
+    const auto corrections = parts_.feedback.Corrections();
+    return gpueta::Predict({*devices, *models, parts_.limits, FeedbackOf(*corrections), cancelled}, request, response,
+                           counts);
+  }
+
+  PredictFeedback FeedbackOf(const CorrectionTable& corrections) const {
+    return {parts_.feedback.ids(), corrections, parts_.feedback.shapes(),
+            static_cast<std::uint32_t>(parts_.feedback.Now())};
   }
 
   void Answer(const v1::StreamPredictRequest& item, const std::function<bool()>& cancelled,

@@ -1,10 +1,11 @@
 #include "core/base/errors.h"
 #include "gpueta/v1/profile_service.grpc.pb.h"
+#include "server/handlers/observations.h"
 #include "server/handlers/profiles.h"
 #include "server/logging.h"
 #include "server/rpc/call_record.h"
+#include "server/rpc/event_watches.h"
 #include "server/rpc/handoff.h"
-#include "server/rpc/profile_watches.h"
 #include "server/rpc/services.h"
 
 namespace gpueta {
@@ -16,6 +17,7 @@ constexpr char kGetProfile[] = "/gpueta.v1.ProfileService/GetProfile";
 constexpr char kActivateProfile[] = "/gpueta.v1.ProfileService/ActivateProfile";
 constexpr char kRollbackProfile[] = "/gpueta.v1.ProfileService/RollbackProfile";
 constexpr char kWatchProfiles[] = "/gpueta.v1.ProfileService/WatchProfiles";
+constexpr char kWatchCalibrationTasks[] = "/gpueta.v1.ProfileService/WatchCalibrationTasks";
 
 // Collects the parts; the work queue does the rest.
 class PublishReactor final : public grpc::ServerReadReactor<v1::PublishProfileRequest> {
@@ -72,7 +74,8 @@ class PublishReactor final : public grpc::ServerReadReactor<v1::PublishProfileRe
 
 class ProfileService final : public v1::ProfileService::CallbackService {
  public:
-  ProfileService(ServiceParts parts, ProfileWatches& watches) : parts_(parts), watches_(&watches) {}
+  ProfileService(ServiceParts parts, ProfileWatches& watches, TaskWatches& tasks)
+      : parts_(parts), watches_(&watches), tasks_(&tasks) {}
 
   grpc::ServerReadReactor<v1::PublishProfileRequest>* PublishProfile(grpc::CallbackServerContext* context,
                                                                      v1::ProfileInfo* response) override {
@@ -106,7 +109,14 @@ class ProfileService final : public v1::ProfileService::CallbackService {
 
   grpc::ServerWriteReactor<v1::ProfileEvent>* WatchProfiles(grpc::CallbackServerContext* context,
                                                             const v1::WatchProfilesRequest* request) override {
-    return watches_->Start(request->parent(), std::make_unique<CallRecord>(parts_.metrics, kWatchProfiles, *context));
+    return watches_->Start(ProfilesOf(request->parent()),
+                           std::make_unique<CallRecord>(parts_.metrics, kWatchProfiles, *context));
+  }
+
+  grpc::ServerWriteReactor<v1::CalibrationTask>* WatchCalibrationTasks(
+      grpc::CallbackServerContext* context, const v1::WatchCalibrationTasksRequest* request) override {
+    return tasks_->Start(TasksOf(request->parent()),
+                         std::make_unique<CallRecord>(parts_.metrics, kWatchCalibrationTasks, *context));
   }
 
  private:
@@ -123,14 +133,42 @@ class ProfileService final : public v1::ProfileService::CallbackService {
     return reactor;
   }
 
+  // Subscribes to the profiles, or the tasks, of a parent.
+  absl::StatusOr<ProfileWatches::Subscribe> ProfilesOf(const std::string& parent) const {
+    GPUETA_ASSIGN_OR_RETURN(const std::string device, WatchedDevice(parent));
+    return [&registry = parts_.profiles, device](ProfileWatches::Emit emit) -> std::function<void()> {
+      const std::int64_t subscription = registry.Subscribe(device, [emit](const gpueta::ProfileEvent& event) {
+        v1::ProfileEvent message;
+        Encode(event, message);
+        emit(event.change == ProfileChange::kActive, std::move(message));
+      });
+      return [&registry, subscription] { registry.Unsubscribe(subscription); };
+    };
+  }
+  absl::StatusOr<TaskWatches::Subscribe> TasksOf(const std::string& parent) const {
+    GPUETA_ASSIGN_OR_RETURN(const std::string watched, WatchedDevice(parent));
+    const std::string device = Catalogue::BuiltIn().CanonicalSlug(watched);
+    return [&feedback = parts_.feedback, device](TaskWatches::Emit emit) -> std::function<void()> {
+      const std::int64_t subscription =
+          feedback.Subscribe([emit, device, &shapes = feedback.shapes()](const CalibrationTask& task, bool is_open) {
+            if (device != kAllDevices && task.device != device) return;
+            v1::CalibrationTask message;
+            Encode(task, shapes, message);
+            emit(is_open, std::move(message));
+          });
+      return [&feedback, subscription] { feedback.Unsubscribe(subscription); };
+    };
+  }
+
   ServiceParts parts_;
   ProfileWatches* watches_;
+  TaskWatches* tasks_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeProfileService(ServiceParts parts, ProfileWatches& watches) {
-  return std::make_unique<ProfileService>(parts, watches);
+std::unique_ptr<grpc::Service> MakeProfileService(ServiceParts parts, ProfileWatches& watches, TaskWatches& tasks) {
+  return std::make_unique<ProfileService>(parts, watches, tasks);
 }
 
 }  // namespace gpueta

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "server/feedback/feedback.h"
 #include "server/limits.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_registry.h"
@@ -14,21 +15,31 @@
 
 namespace gpueta {
 
-class ProfileWatches;
+template <class Event>
+class EventWatches;
+namespace v1 {
+class CalibrationTask;
+class ProfileEvent;
+}  // namespace v1
+using ProfileWatches = EventWatches<v1::ProfileEvent>;
+using TaskWatches = EventWatches<v1::CalibrationTask>;
 
 // What the services work on; all of it must outlive the server.
 struct ServiceParts {
   ProfileRegistry& profiles;
   ModelRegistry& models;
+  Feedback& feedback;
   Metrics& metrics;
   WorkQueue& work;
+  WorkQueue& intake;  // of observations
   const Limits& limits;
 };
 
 // Predictions run on the thread that received them. Whatever touches the disk,
 // or waits for what does, runs on the work queue.
 std::unique_ptr<grpc::Service> MakePredictionService(ServiceParts parts);
-std::unique_ptr<grpc::Service> MakeProfileService(ServiceParts parts, ProfileWatches& watches);
+std::unique_ptr<grpc::Service> MakeProfileService(ServiceParts parts, ProfileWatches& watches, TaskWatches& tasks);
+std::unique_ptr<grpc::Service> MakeObservationService(ServiceParts parts);
 
 // Why a call that nobody waits for is given up: DEADLINE_EXCEEDED or
 // CANCELLED; OK as long as somebody waits.

@@ -1,5 +1,8 @@
 #include "server/rpc/work_queue.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <utility>
 
 namespace gpueta {
@@ -22,6 +25,8 @@ void WorkQueue::Post(std::function<void()> work) {
 }
 
 void WorkQueue::Run() {
+  // Refused only to lower values. Without it the work is done all the same.
+  if (niceness_ != 0) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), niceness_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });

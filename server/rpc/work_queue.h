@@ -1,5 +1,5 @@
-// One thread for everything slow: whatever touches the disk runs here, in
-// order, so that the threads that answer predictions never wait for it.
+// One thread for what must not delay predictions: whatever touches the disk, and
+// in a queue of its own the judging of observations, each in order.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,9 @@ namespace gpueta {
 // Safe to use from any thread. Destruction runs what was posted before.
 class WorkQueue {
  public:
-  WorkQueue() : thread_([this] { Run(); }) {}
+  // The niceness is the thread's own (Linux); above 0 it yields to threads that
+  // answer.
+  explicit WorkQueue(int niceness = 0) : niceness_(niceness), thread_([this] { Run(); }) {}
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
@@ -23,6 +25,7 @@ class WorkQueue {
  private:
   void Run();
 
+  const int niceness_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> queue_;

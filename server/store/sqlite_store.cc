@@ -8,7 +8,7 @@
 namespace gpueta {
 namespace {
 
-constexpr std::int64_t kSchemaVersion = 1;
+constexpr std::int64_t kSchemaVersion = 2;
 
 constexpr char kSchema[] = R"sql(
 CREATE TABLE schema (version INTEGER NOT NULL);
@@ -35,12 +35,26 @@ CREATE TABLE aliases (alias TEXT PRIMARY KEY, hash TEXT NOT NULL REFERENCES mode
 INSERT INTO schema VALUES (1);
 )sql";
 
-// Makes the tables of a new file; refuses files of others and newer ones.
+// From version 1 to 2.
+constexpr char kAddFeedback[] = R"sql(
+CREATE TABLE feedback (
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  expires_unix_s INTEGER NOT NULL,
+  value BLOB NOT NULL,
+  PRIMARY KEY (kind, key)
+);
+UPDATE schema SET version = 2;
+)sql";
+
+// Makes the tables of a new file, or those that an older one lacks; refuses
+// files of others and newer ones.
 absl::Status CheckSchema(Sqlite& db) {
   GPUETA_ASSIGN_OR_RETURN(const std::string tables, db.Query("SELECT count(*) FROM sqlite_master"));
   if (tables == "0") {
     GPUETA_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(db));
     GPUETA_RETURN_IF_ERROR(db.Execute(kSchema));
+    GPUETA_RETURN_IF_ERROR(db.Execute(kAddFeedback));
     return transaction.Commit();
   }
   GPUETA_ASSIGN_OR_RETURN(const std::string ours, db.Query("SELECT count(*) FROM sqlite_master WHERE name = 'schema'"));
@@ -49,6 +63,12 @@ absl::Status CheckSchema(Sqlite& db) {
   GPUETA_ASSIGN_OR_RETURN(SqliteStatement statement, SqliteStatement::Prepare(db, "SELECT version FROM schema"));
   GPUETA_ASSIGN_OR_RETURN(const bool row, statement.Step());
   const std::int64_t version = row ? statement.Integer(0) : 0;
+  if (version == 1) {
+    GPUETA_RETURN_IF_ERROR(statement.Step().status());  // done with reading
+    GPUETA_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(db));
+    GPUETA_RETURN_IF_ERROR(db.Execute(kAddFeedback));
+    return transaction.Commit();
+  }
   if (version > kSchemaVersion) {
     return FailedPrecondition("store {}: schema version {}, this build reads up to {}; upgrade gpueta-server",
                               db.path(), version, kSchemaVersion);
@@ -91,6 +111,10 @@ class SqliteStore : public Store {
     GPUETA_RETURN_IF_ERROR(read("SELECT alias, hash FROM aliases ORDER BY alias", [&](const SqliteStatement& row) {
       contents.aliases.push_back({row.Text(0), row.Text(1)});
     }));
+    GPUETA_RETURN_IF_ERROR(read("SELECT kind, key, expires_unix_s, value FROM feedback ORDER BY kind, key",
+                                [&](const SqliteStatement& row) {
+                                  contents.feedback.push_back({row.Text(0), row.Text(1), row.Integer(2), row.Text(3)});
+                                }));
     return contents;
   }
 
@@ -111,6 +135,13 @@ class SqliteStore : public Store {
     if (change.activation.has_value()) GPUETA_RETURN_IF_ERROR(Put(*change.activation));
     if (change.model.has_value()) GPUETA_RETURN_IF_ERROR(Put(*change.model));
     if (change.alias.has_value()) GPUETA_RETURN_IF_ERROR(Put(*change.alias));
+    for (const FeedbackRow& row : change.feedback) GPUETA_RETURN_IF_ERROR(Put(row));
+    if (change.forget_feedback_before_unix_s > 0) {
+      GPUETA_ASSIGN_OR_RETURN(
+          SqliteStatement forget,
+          SqliteStatement::Prepare(db_, "DELETE FROM feedback WHERE expires_unix_s > 0 AND expires_unix_s < ?"));
+      GPUETA_RETURN_IF_ERROR(forget.Bind(change.forget_feedback_before_unix_s).Run());
+    }
     return transaction.Commit();
   }
 
@@ -150,6 +181,12 @@ class SqliteStore : public Store {
     GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert,
                             SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO aliases VALUES (?, ?)"));
     return insert.Bind(a.alias).Bind(a.hash).Run();
+  }
+
+  absl::Status Put(const FeedbackRow& r) {
+    GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert,
+                            SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO feedback VALUES (?, ?, ?, ?)"));
+    return insert.Bind(r.kind).Bind(r.key).Bind(r.expires_unix_s).BindBlob(r.value).Run();
   }
 
   std::mutex mutex_;

@@ -53,12 +53,22 @@ struct ModelAlias {
   std::string hash;
 };
 
+// What was learnt from observations; server/feedback says what is in it.
+struct FeedbackRow {
+  std::string kind;
+  std::string key;
+  std::int64_t expires_unix_s = 0;  // 0: never
+  std::string value;
+};
+
 // Committed as a whole or not at all.
 struct StoreChange {
   std::optional<StoredProfile> profile;  // replaces one with the same key
   std::optional<Activation> activation;
   std::optional<StoredModel> model;
-  std::optional<ModelAlias> alias;  // moves if it exists
+  std::optional<ModelAlias> alias;                 // moves if it exists
+  std::vector<FeedbackRow> feedback;               // replace those with the same kind and key
+  std::int64_t forget_feedback_before_unix_s = 0;  // rows that expire before
 };
 
 struct StoreContents {
@@ -66,6 +76,7 @@ struct StoreContents {
   std::vector<Activation> activations;  // sorted by sequence number
   std::vector<StoredModel> models;
   std::vector<ModelAlias> aliases;
+  std::vector<FeedbackRow> feedback;
 };
 
 // Safe to use from any thread. Errors name the store: RESOURCE_EXHAUSTED when

@@ -110,15 +110,43 @@ TEST_F(StoreTest, RefusesASecondServerOnTheSameFile) {
   EXPECT_THAT(MessageOf(second.status()), AllOf(HasSubstr(path()), HasSubstr("another process")));
 }
 
+TEST_F(StoreTest, AStoreFromBeforeObservationsTakesThem) {
+  ASSERT_TRUE(Open()->Commit({.profile = MakeProfile("aa")}).ok());
+  {
+    auto db = Sqlite::Open(path(), 0);
+    ASSERT_TRUE(db->Execute("DROP TABLE feedback; UPDATE schema SET version = 1").ok());
+  }
+  const auto store = Open();
+  EXPECT_EQ(store->Load()->profiles.size(), 1U);
+  EXPECT_TRUE(store->Commit({.feedback = {{"bucket", "a", 100, "value"}}}).ok());
+  EXPECT_EQ(store->Load()->feedback.size(), 1U);
+}
+
+TEST_F(StoreTest, KeepsWhatObservationsTaughtUntilItExpires) {
+  const auto store = Open();
+  ASSERT_TRUE(
+      store->Commit({.feedback = {{"bucket", "a", 100, "one"}, {"bucket", "b", 200, "two"}, {"key", "a", 0, "three"}}})
+          .ok());
+  ASSERT_TRUE(store->Commit({.feedback = {{"bucket", "a", 100, "four"}}}).ok());
+  auto rows = store->Load()->feedback;
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].value, "four");
+  ASSERT_TRUE(store->Commit({.forget_feedback_before_unix_s = 150}).ok());
+  rows = store->Load()->feedback;
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].key, "b");
+  EXPECT_EQ(rows[1].kind, "key");
+}
+
 TEST_F(StoreTest, RefusesANewerSchema) {
   Open();
   {
     auto db = Sqlite::Open(path(), 0);
-    ASSERT_TRUE(db->Execute("UPDATE schema SET version = 2").ok());
+    ASSERT_TRUE(db->Execute("UPDATE schema SET version = 3").ok());
   }
   const auto store = OpenSqliteStore(path());
   EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(MessageOf(store.status()), AllOf(HasSubstr("version 2"), HasSubstr("upgrade")));
+  EXPECT_THAT(MessageOf(store.status()), AllOf(HasSubstr("version 3"), HasSubstr("upgrade")));
 }
 
 TEST_F(StoreTest, RefusesTheDatabaseOfAnotherProgram) {

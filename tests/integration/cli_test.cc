@@ -119,6 +119,16 @@ TEST_F(CliTest, WhatAConfigCannotDoIsNamed) {
   ExpectOneLine(Run({"predict", kResnet, "--device", device, "--batch", "1", "--tp", "2"}), HasSubstr("--tp"));
 }
 
+TEST_F(CliTest, TellsErrorsOfAServer) {
+  auto server = ServerProcess::Start(GPUETA_SERVER_BINARY, {"--listen", "127.0.0.1:0", "--metrics-listen", "off"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string address = (*server)->address();
+  EXPECT_EQ(RunJson({"--server", address, "errors", "--by", "device,node", "--since", "7d"}), json::array());
+  EXPECT_THAT(Run({"--server", address, "errors"}).standard_output, HasSubstr("no observations in the last 24h"));
+  ExpectOneLine(Run({"--server", address, "errors", "--since", "40d"}), HasSubstr("up to 30d"));
+  ExpectOneLine(Run({"--server", address, "errors", "--by", "colour"}), HasSubstr("is not one of device, op"));
+}
+
 TEST_F(CliTest, AnswersOverAServerAsInProcess) {
   auto server = ServerProcess::Start(GPUETA_SERVER_BINARY, {"--listen", "127.0.0.1:0", "--metrics-listen", "off"});
   ASSERT_TRUE(server.ok()) << server.status();

@@ -5,12 +5,15 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "core/base/errors.h"
+#include "gpueta/v1/observation.grpc.pb.h"
+#include "gpueta/v1/prediction_service.pb.h"
 #include "gpueta/v1/profile_service.pb.h"
 #include "server/store/sqlite.h"
 #include "server/testing/test_client.h"
@@ -143,6 +146,79 @@ TEST(KillTest, EveryRestartServesTheLastCommittedProfile) {
   ASSERT_TRUE(database.ok()) << database.status();
   EXPECT_EQ(database->Query("PRAGMA integrity_check").value(), "ok");
   EXPECT_EQ(database->Query("SELECT count(*) FROM profiles").value(), std::to_string(committed.size()));
+}
+
+// Predicts and reports in columns until the server is gone; counts what was
+// acknowledged, and tells after `reports`.
+std::int64_t ReportUntilGone(const std::string& address, int reports, std::promise<void> reported) {
+  constexpr std::uint32_t kRows = 100;
+  TestClient client(address);
+  const auto observations = v1::ObservationService::NewStub(client.channel());
+  std::int64_t acknowledged = 0;
+  for (std::uint32_t seed = 1;; ++seed) {
+    const auto predicted = client.Predict(testing_util::GemmColumnsRequest("t4", kRows, seed));
+    if (!predicted.ok()) return acknowledged;
+    const v1::ColumnsPrediction& answer = predicted->devices(0).columns();
+    v1::ReportObservationsRequest request;
+    v1::ObservationColumns& columns = *request.mutable_columns();
+    columns.set_prediction_id(answer.prediction_id());
+    for (std::uint32_t row = 0; row < kRows; ++row) columns.add_row(row);
+    *columns.mutable_p50_us() = answer.p50_us();
+    *columns.mutable_p90_us() = answer.p90_us();
+    *columns.mutable_p99_us() = answer.p99_us();
+    *columns.mutable_latency_us() = answer.p90_us();
+    const auto context = testing_util::PatientContext();
+    v1::ReportObservationsResponse response;
+    const auto writer = observations->ReportObservations(context.get(), &response);
+    writer->Write(request);
+    writer->WritesDone();
+    if (!writer->Finish().ok()) return acknowledged;
+    acknowledged += response.accepted();
+    if (--reports == 0) reported.set_value();
+  }
+}
+
+std::int64_t ObservationsOf(const std::string& address) {
+  TestClient client(address);
+  const auto observations = v1::ObservationService::NewStub(client.channel());
+  const auto context = testing_util::PatientContext();
+  v1::GetErrorSummaryResponse response;
+  const grpc::Status status = observations->GetErrorSummary(context.get(), v1::GetErrorSummaryRequest(), &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response.summaries_size() == 0 ? 0 : response.summaries(0).n();
+}
+
+TEST(KillTest, NoAcknowledgedObservationIsLost) {
+  constexpr int kLives = 10;
+  constexpr std::int64_t kRows = 100;
+  const unsigned seed = std::random_device{}();
+  std::printf("seed %u\n", seed);
+  std::mt19937 random(seed);
+  TemporaryDirectory directory;
+  const std::vector<std::string> arguments = {
+      "--listen",   "127.0.0.1:0", "--metrics-listen", "off",
+      "--profiles", "off",         "--store",          "sqlite:" + directory.path() + "/store.db"};
+  std::int64_t before = 0;
+  for (int life = 0; life < kLives; ++life) {
+    const auto server = ServerProcess::Start(GPUETA_SERVER_BINARY, arguments);
+    ASSERT_TRUE(server.ok()) << server.status();
+    const std::int64_t kept = ObservationsOf((*server)->address());
+    ASSERT_GE(kept, before) << "seed " << seed;
+    ASSERT_LE(kept, before + kRows);  // the report in flight may have been committed
+    std::int64_t acknowledged = 0;
+    std::promise<void> reported;
+    std::future<void> is_reported = reported.get_future();
+    const int reports = 1 + static_cast<int>(random() % 20);
+    std::thread thread([&, reported = std::move(reported)]() mutable {
+      acknowledged = ReportUntilGone((*server)->address(), reports, std::move(reported));
+    });
+    is_reported.wait();  // the next one is on its way when the server dies
+    (*server)->Kill();
+    thread.join();
+    before = kept + acknowledged;
+  }
+  std::printf("%lld observations acknowledged in %d lives\n", static_cast<long long>(before), kLives);
+  EXPECT_GT(before, 0);
 }
 
 }  // namespace

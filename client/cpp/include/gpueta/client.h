@@ -18,9 +18,11 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "gpueta/v1/observation.pb.h"
 #include "gpueta/v1/prediction_service.pb.h"
 #include "gpueta/v1/profile_service.pb.h"
 
@@ -82,6 +84,15 @@ class Client {
   // Calls `on_event` until it returns false or the stream breaks.
   absl::Status WatchProfiles(const v1::WatchProfilesRequest& request,
                              const std::function<bool(const v1::ProfileEvent&)>& on_event);
+  absl::Status WatchCalibrationTasks(const v1::WatchCalibrationTasksRequest& request,
+                                     const std::function<bool(const v1::CalibrationTask&)>& on_task);
+
+  // All messages in one stream. Once it is OK, the server has them on disk, if
+  // it keeps a store. Repeated after a lost connection, which is safe for what
+  // was predicted under an id: duplicates are refused.
+  absl::StatusOr<v1::ReportObservationsResponse> ReportObservations(
+      const std::vector<v1::ReportObservationsRequest>& messages);
+  absl::StatusOr<v1::GetErrorSummaryResponse> GetErrorSummary(const v1::GetErrorSummaryRequest& request);
 
  private:
   struct State;
