@@ -5,13 +5,14 @@
 
 #include "core/base/errors.h"
 #include "core/device/machine_of.h"
+#include "core/predict/launch_residual.h"
 #include "core/predict/row_loops.h"
 #include "core/predict/wave.h"
 
 namespace gpueta {
 namespace {
 
-constexpr std::array kEstimators = {kFamilyEstimator, kKernelAwareEstimator, kRooflineEstimator};
+constexpr std::array kEstimators = {kFamilyEstimator, kLaunchEstimator, kKernelAwareEstimator, kRooflineEstimator};
 
 // A data sheet says what is possible, not what libraries reach: observed
 // latencies are 1 to 3 times the roofline, rarely more than 8 times.
@@ -141,6 +142,25 @@ const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route
   return it->rows >= kMinConfigRows && mean_error < kClearlyBetter * route.table->table().cv_mape ? &*it : nullptr;
 }
 
+std::optional<Predictor::State::OfLaunch> Predictor::State::AnswerOfLaunch(const Kernel& kernel,
+                                                                           const Question& question,
+                                                                           const EstimateOptions& options) const {
+  const Route& route = question.route;
+  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+    return std::nullopt;
+  const Machine<double>& machine = MachineFor(kernel);
+  if (options.estimator != kKernelAwareEstimator) {
+    const auto learnt = LatencyOfLaunch(route.table->table(), question.variant.index, kernel, machine);
+    if (learnt.has_value()) return OfLaunch{*learnt, kLaunchEstimator};
+  }
+  const KernelConfig* config = ConfigOf(kernel, route, options);
+  if (config == nullptr) return std::nullopt;
+  const auto us = WaveLatencyUs(kernel, machine, *config);
+  if (!us.has_value() || *us <= 0) return std::nullopt;
+  return OfLaunch{{*us, *us * std::exp(kZ90 * config->error_ln), *us * std::exp(kZ99 * config->error_ln)},
+                  kKernelAwareEstimator};
+}
+
 void Predictor::State::Answer(const Question& question, CompiledTable::Input& input,
                               CompiledTable::Output& output) const {
   const Route& route = question.route;
@@ -171,22 +191,16 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
   input.block.rows = 1;
   CompiledTable::LoadKernel(kernel, 0, input);
   Answer(question, input, output);
-  double p50 = output.p50_us[0];
-  double p90_factor = output.p90_factor[0];
-  double p99_factor = output.p99_factor[0];
+  const double p50 = output.p50_us[0];
   estimate.provenance = output.provenance[0];
   estimate.estimator = kFamilyEstimator;
-  if (const KernelConfig* config = ConfigOf(kernel, route, options);
-      config != nullptr && estimate.provenance != Provenance::kMeasured) {
-    if (const auto us = WaveLatencyUs(kernel, machine, *config); us.has_value() && *us > 0) {
-      p50 = *us;
-      p90_factor = std::exp(kZ90 * config->error_ln);
-      p99_factor = std::exp(kZ99 * config->error_ln);
-      estimate.estimator = kKernelAwareEstimator;
-    }
+  estimate.latency_us = {p50, p50 * output.p90_factor[0], p50 * output.p99_factor[0]};
+  if (const auto of_launch = AnswerOfLaunch(kernel, question, options);
+      of_launch.has_value() && estimate.provenance != Provenance::kMeasured) {
+    estimate.latency_us = of_launch->latency_us;
+    estimate.estimator = of_launch->estimator;
   }
-  estimate.latency_us = {p50, p50 * p90_factor, p50 * p99_factor};
-  estimate.bound = BoundOf(kernel.op(), counts, machine, p50);
+  estimate.bound = BoundOf(kernel.op(), counts, machine, estimate.latency_us.p50);
   return estimate;
 }
 
