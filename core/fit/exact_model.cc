@@ -135,6 +135,10 @@ ExactModel ExactModel::Fit(const TableData& data, std::vector<Variant> variants,
     if (auto algorithms = FitConvAlgorithmsPrior(data, seed); algorithms != nullptr)
       priors.push_back(std::move(algorithms));
   }
+  return Fit(data, std::move(priors), seed);
+}
+
+ExactModel ExactModel::Fit(const TableData& data, std::vector<std::unique_ptr<Prior>> priors, std::uint64_t seed) {
   ExactModel model;
   const auto members = static_cast<Eigen::Index>(2 * priors.size());
   Eigen::MatrixXd held_out(data.size(), members);

@@ -23,6 +23,8 @@ class ExactModel {
  public:
   // `variants` is FitFamily(data). The cost is cubic in the number of rows.
   static ExactModel Fit(const TableData& data, std::vector<Variant> variants, std::uint64_t seed);
+  // The same on any priors.
+  static ExactModel Fit(const TableData& data, std::vector<std::unique_ptr<Prior>> priors, std::uint64_t seed);
 
   // ln(latency in µs), one a row.
   Eigen::VectorXd Ln(const TableData& data) const;

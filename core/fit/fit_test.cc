@@ -14,6 +14,7 @@
 #include "core/fit/table_fit.h"
 #include "core/fit/wave_fit.h"
 #include "core/ops/forms.h"
+#include "core/ops/launch.h"
 #include "core/predict/compiled_table.h"
 #include "core/predict/predictor.h"
 #include "core/predict/wave.h"
@@ -171,6 +172,40 @@ TEST(FitProfileTest, LabelsHaveParametersOfTheirOwn) {
   Kernel unseen = rows[0].kernel;
   std::get<Vector>(unseen.work).op = "sigmoid";
   EXPECT_EQ(predictor.EstimateKernel(unseen)->provenance, Provenance::kExtrapolated);
+}
+
+// The library takes one of two kernels, for reasons that shapes do not tell.
+std::vector<Measurement> WithKernels(std::vector<Measurement> rows, unsigned seed) {
+  std::mt19937 random(seed);
+  for (Measurement& row : rows) {
+    const bool slow = random() % 2 == 0;
+    const Tile tile = slow ? Tile{64, 64} : Tile{128, 128};
+    row.kernel.launch.kernel = slow ? "gemm_64x64_sliced" : "gemm_128x128";
+    row.kernel.launch.grid_x = static_cast<std::int64_t>(TilesOf(*ProductOf(row.kernel), tile));
+    row.kernel.launch.grid_y = row.kernel.launch.grid_z = 1;
+    row.kernel.launch.block_x = 256;
+    if (slow) row.latency_us *= 1.6;
+  }
+  return rows;
+}
+
+TEST(FitProfileTest, ALaunchThatIsKnownSaysWhatTheShapeDoesNot) {
+  const Predictor predictor = PredictorOf(FitProfile(Spec(), WithKernels(SimulatedGemms(300, 41, 0.02), 1)).value());
+  std::vector<Measurement> asked = WithKernels(SimulatedGemms(500, 42, 0.02), 2);
+  EXPECT_EQ(predictor.EstimateKernel(asked[0].kernel)->estimator, "launch");
+  const ErrorSummary known = Errors(predictor, asked);
+  for (Measurement& row : asked) row.kernel.launch = {};
+  const ErrorSummary unknown = Errors(predictor, asked);
+  EXPECT_LT(known.mape, 0.06);
+  EXPECT_GT(unknown.mape, 0.15);
+  EXPECT_GE(known.below_p90, 0.84);
+  EXPECT_LE(known.below_p90, 0.97);
+}
+
+TEST(FitProfileTest, ALaunchThatSaysNothingIsNotLearnt) {
+  std::vector<Measurement> rows = SimulatedGemms(300, 43, 0.02);
+  for (Measurement& row : rows) row.kernel.launch.kernel = "gemm_128x128";  // no grid
+  EXPECT_TRUE(FitProfile(Spec(), rows)->tables[0].launch_residual.weights.empty());
 }
 
 TEST(WaveFitTest, RecoversAKernelOfKnownWaves) {

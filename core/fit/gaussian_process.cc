@@ -123,11 +123,9 @@ GaussianProcess GaussianProcess::Fit(const Eigen::MatrixXd& x, const Eigen::Vect
     extra_noise = NoiseOfWildRows(gp.loo_residual_, gp.loo_variance_);
   }
   const Eigen::VectorXd extra_of_rows = extra_noise(rows);
-  theta = Minimise(
-      [&](const Eigen::VectorXd& at, Eigen::VectorXd& gradient) {
-        return NegativeLogPosterior(xs, ys, extra_of_rows, at, gradient);
-      },
-      theta, low, high, options.iterations);
+  theta = Minimise([&](const Eigen::VectorXd& at,
+                       Eigen::VectorXd& gradient) { return NegativeLogPosterior(xs, ys, extra_of_rows, at, gradient); },
+                   theta, low, high, options.iterations);
   gp.SetHyperparameters(theta);
   gp.Solve(centred, extra_noise);
   for (int pass = 0; pass < options.robust_passes; ++pass) {

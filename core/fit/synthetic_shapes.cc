@@ -6,6 +6,8 @@
 #include <random>
 #include <utility>
 
+#include "core/ops/launch.h"
+
 namespace gpueta {
 namespace {
 
@@ -79,6 +81,7 @@ TableData SyntheticShapes(const TableData& data, std::size_t count, std::uint64_
     }
     // A dim that is part of the label stays with it.
     if (LabelOf(row.kernel) != LabelOf(data.rows[parent]->kernel) || !Validate(row.kernel).ok()) continue;
+    row.kernel.launch = LaunchLike(data.rows[parent]->kernel, row.kernel);
     storage.push_back(std::move(row));
     parents.push_back(parent);
   }

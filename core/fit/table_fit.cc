@@ -7,6 +7,7 @@
 
 #include "core/fit/family_fit.h"
 #include "core/fit/interval_fit.h"
+#include "core/fit/launch_fit.h"
 #include "core/fit/network.h"
 #include "core/fit/residual_fit.h"
 #include "core/fit/wave_fit.h"
@@ -77,6 +78,9 @@ Table FitTable(const TableData& data, std::uint64_t seed) {
       family_ln + EvaluateNetwork(table.residual, data.Features().cast<float>()).cast<double>();
   RememberMeasured(data, predicted, residual.noise_ln, SpreadOf(residual.held_out), table);
   table.kernel_configs = FitKernelConfigs(data);
+  LaunchFit of_launch = FitLaunchResidual(data, table.variants, table.cv_mape, seed);
+  table.launch_residual = std::move(of_launch.residual);
+  table.launch_interval = of_launch.interval;
   return table;
 }
 

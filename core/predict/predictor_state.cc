@@ -5,13 +5,14 @@
 
 #include "core/base/errors.h"
 #include "core/device/machine_of.h"
+#include "core/predict/launch_residual.h"
 #include "core/predict/row_loops.h"
 #include "core/predict/wave.h"
 
 namespace gpueta {
 namespace {
 
-constexpr std::array kEstimators = {kFamilyEstimator, kKernelAwareEstimator, kRooflineEstimator};
+constexpr std::array kEstimators = {kFamilyEstimator, kLaunchEstimator, kKernelAwareEstimator, kRooflineEstimator};
 
 // A data sheet says what is possible, not what libraries reach: observed
 // latencies are 1 to 3 times the roofline, rarely more than 8 times.
@@ -160,6 +161,25 @@ const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route
   return it->rows >= kMinConfigRows && mean_error < kClearlyBetter * route.table->table().cv_mape ? &*it : nullptr;
 }
 
+std::optional<Predictor::State::OfLaunch> Predictor::State::AnswerOfLaunch(const Kernel& kernel,
+                                                                           const Question& question,
+                                                                           const EstimateOptions& options) const {
+  const Route& route = question.route;
+  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+    return std::nullopt;
+  const Machine<double>& machine = MachineFor(kernel);
+  if (options.estimator != kKernelAwareEstimator) {
+    const auto learnt = LatencyOfLaunch(route.table->table(), question.variant.index, kernel, machine);
+    if (learnt.has_value()) return OfLaunch{*learnt, kLaunchEstimator};
+  }
+  const KernelConfig* config = ConfigOf(kernel, route, options);
+  if (config == nullptr) return std::nullopt;
+  const auto us = WaveLatencyUs(kernel, machine, *config);
+  if (!us.has_value() || *us <= 0) return std::nullopt;
+  return OfLaunch{{*us, *us * std::exp(kZ90 * config->error_ln), *us * std::exp(kZ99 * config->error_ln)},
+                  kKernelAwareEstimator};
+}
+
 void Predictor::State::Answer(const Question& question, CompiledTable::Input& input,
                               CompiledTable::Output& output) const {
   const Route& route = question.route;
@@ -195,14 +215,12 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
   double p99_factor = output.p99_factor[0];
   estimate.provenance = output.provenance[0];
   estimate.estimator = kFamilyEstimator;
-  if (const KernelConfig* config = ConfigOf(kernel, route, options);
-      config != nullptr && estimate.provenance != Provenance::kMeasured) {
-    if (const auto us = WaveLatencyUs(kernel, machine, *config); us.has_value() && *us > 0) {
-      p50 = *us;
-      p90_factor = std::exp(kZ90 * config->error_ln);
-      p99_factor = std::exp(kZ99 * config->error_ln);
-      estimate.estimator = kKernelAwareEstimator;
-    }
+  if (const auto of_launch = AnswerOfLaunch(kernel, question, options);
+      of_launch.has_value() && estimate.provenance != Provenance::kMeasured) {
+    p50 = of_launch->latency_us.p50;
+    p90_factor = of_launch->latency_us.p90 / p50;
+    p99_factor = of_launch->latency_us.p99 / p50;
+    estimate.estimator = of_launch->estimator;
   }
   SetLatency(p50, p90_factor, p99_factor, question.correction, estimate);
   estimate.bound = BoundOf(kernel.op(), counts, machine, p50);

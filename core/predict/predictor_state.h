@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "core/ops/launch_floor.h"
@@ -14,6 +15,7 @@ namespace gpueta {
 
 inline constexpr std::string_view kFamilyEstimator = "family";
 inline constexpr std::string_view kKernelAwareEstimator = "kernel-aware";
+inline constexpr std::string_view kLaunchEstimator = "launch";
 inline constexpr std::string_view kRooflineEstimator = "roofline";
 
 // max(FLOPs over peak, bytes over bandwidth), in µs.
@@ -55,6 +57,14 @@ struct Predictor::State {
   absl::StatusOr<Question> Ask(const Kernel& kernel, const EstimateOptions& options) const;
   // The kernel-aware configuration that answers, or nullptr.
   const KernelConfig* ConfigOf(const Kernel& kernel, const Route& route, const EstimateOptions& options) const;
+  // What answers in place of the table where the kernel's launch is known, if
+  // anything does: quantiles and the form's name.
+  struct OfLaunch {
+    Quantiles latency_us;
+    std::string_view estimator;
+  };
+  std::optional<OfLaunch> AnswerOfLaunch(const Kernel& kernel, const Question& question,
+                                         const EstimateOptions& options) const;
   // Evaluates the rows in `input`.
   void Answer(const Question& question, CompiledTable::Input& input, CompiledTable::Output& output) const;
   // A kernel that is known to be valid, and its counts.

@@ -269,15 +269,6 @@ TEST(EstimateColumnsTest, BadColumnsNameTheFieldAndTheRow) {
               HasSubstr("gemm.k[1]: is 0, must be at least 1"));
 }
 
-TEST(WaveTest, TilesAreReadFromKernelNames) {
-  EXPECT_EQ(TileOfKernelName("ampere_sgemm_128x64_nn")->m, 128);
-  EXPECT_EQ(TileOfKernelName("ampere_sgemm_128x64_nn")->n, 64);
-  EXPECT_EQ(TileOfKernelName("cutlass_80_simt_sgemm_256x128_8x4_nn_align1")->m, 256);
-  EXPECT_FALSE(TileOfKernelName("vectorized_elementwise_4x4").has_value());
-  EXPECT_FALSE(TileOfKernelName("softmax").has_value());
-  EXPECT_FALSE(TileOfKernelName("99999999999999999999x64").has_value());
-}
-
 TEST(WaveTest, AnotherWaveBeginsWhenTheSlotsAreFull) {
   const Machine<double> machine{.sms = 10, .peak = 1e6, .bandwidth = 1e5, .l2 = 1e6};
   const auto waves = [&](std::int64_t m) {

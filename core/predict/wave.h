@@ -4,21 +4,14 @@
 
 #include <array>
 #include <optional>
-#include <string_view>
 
 #include "core/device/spec.h"
 #include "core/ops/kernel.h"
+#include "core/ops/launch.h"
 #include "core/ops/machine.h"
 #include "core/profile/profile.h"
 
 namespace gpueta {
-
-// Tile of a kernel by its name ("…_128x64_…"); nullopt if it names none.
-struct Tile {
-  int m = 0;
-  int n = 0;
-};
-std::optional<Tile> TileOfKernelName(std::string_view kernel);
 
 // The regressors of t = a + b·w + c·w·q + d·(g/S)·q + e·bytes/BW, in µs except
 // for the constant: w waves of thread blocks over SMs; q work of one block

@@ -6,6 +6,7 @@
 
 #include "core/base/errors.h"
 #include "core/ops/forms.h"
+#include "core/ops/launch.h"
 
 namespace gpueta {
 namespace {
@@ -18,25 +19,23 @@ bool AllFinite(const Container& values) {
 absl::Status CheckResidual(const Residual& residual, std::size_t inputs) {
   if (residual.weights.empty()) return absl::OkStatus();
   if (residual.feature_mean.size() != inputs || residual.feature_scale.size() != inputs) {
-    return FieldError("residual.feature_mean", fmt::format("must have {} values", inputs));
+    return FieldError("feature_mean", fmt::format("must have {} values", inputs));
   }
-  if (residual.hidden.empty() || residual.hidden.size() > 3)
-    return FieldError("residual.hidden", "must have 1 to 3 layers");
+  if (residual.hidden.empty() || residual.hidden.size() > 3) return FieldError("hidden", "must have 1 to 3 layers");
   std::size_t expected = 0;
   std::size_t width = inputs;
   for (int hidden : residual.hidden) {
-    if (hidden < 1 || hidden > 256) return FieldError("residual.hidden", "a width must be 1 to 256");
+    if (hidden < 1 || hidden > 256) return FieldError("hidden", "a width must be 1 to 256");
     expected += (width + 1) * static_cast<std::size_t>(hidden);
     width = static_cast<std::size_t>(hidden);
   }
   expected += width + 1;
-  if (residual.weights.size() != expected)
-    return FieldError("residual.weights", fmt::format("must have {} values", expected));
+  if (residual.weights.size() != expected) return FieldError("weights", fmt::format("must have {} values", expected));
   if (!residual.spread_weights.empty() && residual.spread_weights.size() != width + 1)
-    return FieldError("residual.spread_weights", fmt::format("must have {} values or none", width + 1));
+    return FieldError("spread_weights", fmt::format("must have {} values or none", width + 1));
   if (!AllFinite(residual.weights) || !AllFinite(residual.spread_weights) || !AllFinite(residual.feature_mean) ||
       !AllFinite(residual.feature_scale)) {
-    return FieldError("residual", "has a value that is not finite");
+    return FieldError("weights", "has a value that is not finite");
   }
   return absl::OkStatus();
 }
@@ -85,8 +84,11 @@ absl::Status CheckTable(const Table& table) {
       }
     }
   }
-  GPUETA_RETURN_IF_ERROR(CheckResidual(table.residual, form.features.size() + table.variants.size()));
+  const std::size_t inputs = form.features.size() + table.variants.size();
+  GPUETA_RETURN_IF_ERROR(InField("residual", CheckResidual(table.residual, inputs)));
   GPUETA_RETURN_IF_ERROR(CheckInterval(table.interval));
+  GPUETA_RETURN_IF_ERROR(InField("launch_residual", CheckResidual(table.launch_residual, inputs + kLaunchFeatures)));
+  GPUETA_RETURN_IF_ERROR(InField("launch_interval", CheckInterval(table.launch_interval)));
   const auto dims = static_cast<std::size_t>(DimNamesOf(table.key.op).size);
   if (table.dim_min.size() != dims || table.dim_max.size() != dims) {
     return FieldError("dim_min", fmt::format("dim_min and dim_max must have {} values", dims));

@@ -77,6 +77,11 @@ struct Table {
   std::vector<std::uint32_t> measured_hash;  // sorted; HashOf(kernel)
   std::vector<float> measured_ln;            // ln(measured/family form), same order
   std::vector<KernelConfig> kernel_configs;  // sorted by kernel
+  // What answers in place of residual and interval where kernel and grid of a
+  // product are known: its inputs are those of residual, then LaunchFeatures
+  // (core/ops/launch.h). Empty weights: knowing them does not help.
+  Residual launch_residual;
+  Interval launch_interval;
   float floor_us = 0;
   float cv_mape = 0;  // as a fraction
 };

@@ -13,8 +13,37 @@ void Append(const Container& values, Field* field) {
   field->Add(values.begin(), values.end());
 }
 
+void Encode(const Residual& residual, v1::Table::Residual* message) {
+  Append(residual.feature_mean, message->mutable_feature_mean());
+  Append(residual.feature_scale, message->mutable_feature_scale());
+  Append(residual.hidden, message->mutable_hidden());
+  Append(residual.weights, message->mutable_weights());
+  Append(residual.spread_weights, message->mutable_spread_weights());
+}
+
+Residual Decode(const v1::Table::Residual& message) {
+  return {.feature_mean = {message.feature_mean().begin(), message.feature_mean().end()},
+          .feature_scale = {message.feature_scale().begin(), message.feature_scale().end()},
+          .hidden = {message.hidden().begin(), message.hidden().end()},
+          .weights = {message.weights().begin(), message.weights().end()},
+          .spread_weights = {message.spread_weights().begin(), message.spread_weights().end()}};
+}
+
+void Encode(const Interval& interval, v1::Table::Interval* message) {
+  message->set_p90_ln(interval.p90_ln);
+  message->set_p99_ln(interval.p99_ln);
+  message->set_measured_p90_ln(interval.measured_p90_ln);
+  message->set_measured_p99_ln(interval.measured_p99_ln);
+  message->set_growth_per_octave(interval.growth_per_octave);
+}
+
+Interval Decode(const v1::Table::Interval& message) {
+  return {message.p90_ln(), message.p99_ln(), message.measured_p90_ln(), message.measured_p99_ln(),
+          message.growth_per_octave()};
+}
+
 void EncodeTable(const Table& table, v1::Table* message) {
-  *message->mutable_key() = Encode(table.key);
+  *message->mutable_key() = wire::Encode(table.key);
   message->set_rows(table.rows);
   for (const Variant& variant : table.variants) {
     v1::Table::Variant* out = message->add_variants();
@@ -22,20 +51,8 @@ void EncodeTable(const Table& table, v1::Table* message) {
     Append(variant.theta, out->mutable_theta());
     out->set_rows(variant.rows);
   }
-  if (!table.residual.weights.empty()) {
-    v1::Table::Residual* out = message->mutable_residual();
-    Append(table.residual.feature_mean, out->mutable_feature_mean());
-    Append(table.residual.feature_scale, out->mutable_feature_scale());
-    Append(table.residual.hidden, out->mutable_hidden());
-    Append(table.residual.weights, out->mutable_weights());
-    Append(table.residual.spread_weights, out->mutable_spread_weights());
-  }
-  v1::Table::Interval* interval = message->mutable_interval();
-  interval->set_p90_ln(table.interval.p90_ln);
-  interval->set_p99_ln(table.interval.p99_ln);
-  interval->set_measured_p90_ln(table.interval.measured_p90_ln);
-  interval->set_measured_p99_ln(table.interval.measured_p99_ln);
-  interval->set_growth_per_octave(table.interval.growth_per_octave);
+  if (!table.residual.weights.empty()) Encode(table.residual, message->mutable_residual());
+  Encode(table.interval, message->mutable_interval());
   Append(table.dim_min, message->mutable_dim_min());
   Append(table.dim_max, message->mutable_dim_max());
   Append(table.measured_hash, message->mutable_measured_hash());
@@ -52,24 +69,23 @@ void EncodeTable(const Table& table, v1::Table* message) {
   }
   message->set_floor_us(table.floor_us);
   message->set_cv_mape(table.cv_mape);
+  if (!table.launch_residual.weights.empty()) {
+    Encode(table.launch_residual, message->mutable_launch_residual());
+    Encode(table.launch_interval, message->mutable_launch_interval());
+  }
 }
 
 absl::StatusOr<Table> DecodeTable(const v1::Table& message) {
   Table table;
-  GPUETA_ASSIGN_OR_RETURN(table.key, Decode(message.key()));
+  GPUETA_ASSIGN_OR_RETURN(table.key, wire::Decode(message.key()));
   table.rows = message.rows();
   for (const v1::Table::Variant& variant : message.variants()) {
     table.variants.push_back({variant.label(), {variant.theta().begin(), variant.theta().end()}, variant.rows()});
   }
-  const v1::Table::Residual& residual = message.residual();
-  table.residual.feature_mean.assign(residual.feature_mean().begin(), residual.feature_mean().end());
-  table.residual.feature_scale.assign(residual.feature_scale().begin(), residual.feature_scale().end());
-  table.residual.hidden.assign(residual.hidden().begin(), residual.hidden().end());
-  table.residual.weights.assign(residual.weights().begin(), residual.weights().end());
-  table.residual.spread_weights.assign(residual.spread_weights().begin(), residual.spread_weights().end());
-  const v1::Table::Interval& interval = message.interval();
-  table.interval = {interval.p90_ln(), interval.p99_ln(), interval.measured_p90_ln(), interval.measured_p99_ln(),
-                    interval.growth_per_octave()};
+  table.residual = Decode(message.residual());
+  table.interval = Decode(message.interval());
+  table.launch_residual = Decode(message.launch_residual());
+  if (message.has_launch_interval()) table.launch_interval = Decode(message.launch_interval());
   table.dim_min.assign(message.dim_min().begin(), message.dim_min().end());
   table.dim_max.assign(message.dim_max().begin(), message.dim_max().end());
   table.measured_hash.assign(message.measured_hash().begin(), message.measured_hash().end());
