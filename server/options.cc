@@ -41,6 +41,7 @@ absl::Status Apply(const server::ServerConfig& config, ServerOptions& options) {
   if (config.has_store()) options.store = config.store();
   if (config.has_drain_seconds()) options.drain_seconds = config.drain_seconds();
   if (config.has_finish_seconds()) options.finish_seconds = config.finish_seconds();
+  if (config.has_profile_policy()) GPUETA_RETURN_IF_ERROR(SetProfilePolicy(config.profile_policy(), options));
   if (config.has_log_format()) GPUETA_RETURN_IF_ERROR(SetLogFormat(config.log_format(), options));
   if (config.has_log_level()) GPUETA_RETURN_IF_ERROR(SetLogLevel(config.log_level(), options));
   GPUETA_RETURN_IF_ERROR(ApplyLimits(config.limits(), options.limits));
@@ -82,6 +83,12 @@ absl::Status ReadConfigFile(const std::string& path, ServerOptions& options) {
   parser.RecordErrorsTo(&error);
   if (!parser.ParseFromString(*text, &config)) return InvalidArgument("--config {}: {}", path, error.text());
   return Prefixed(Apply(config, options), fmt::format("--config {}", path));
+}
+
+absl::Status SetProfilePolicy(const std::string& name, ServerOptions& options) {
+  if (name != "auto" && name != "manual") return InvalidArgument("profile_policy: \"{}\" is not auto or manual", name);
+  options.profile_policy = name == "auto" ? ProfilePolicy::kAuto : ProfilePolicy::kManual;
+  return absl::OkStatus();
 }
 
 absl::Status SetLogFormat(const std::string& name, ServerOptions& options) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "core/feedback/profile_policy.h"
 #include "core/profile/profile.h"
 #include "server/limits.h"
 #include "server/logging.h"
@@ -25,6 +26,8 @@ struct ServerOptions {
   // to finish after that.
   double drain_seconds = 1;
   double finish_seconds = 10;
+  // What happens when a profile in the shadow proves better.
+  ProfilePolicy profile_policy = ProfilePolicy::kAuto;
   LogFormat log_format = LogFormat::kText;
   LogLevel log_level = LogLevel::kInfo;
   Limits limits;
@@ -36,6 +39,7 @@ absl::Status ReadConfigFile(const std::string& path, ServerOptions& options);
 
 // INVALID_ARGUMENT naming the option.
 absl::Status SetLogFormat(const std::string& name, ServerOptions& options);
+absl::Status SetProfilePolicy(const std::string& name, ServerOptions& options);
 absl::Status SetLogLevel(const std::string& name, ServerOptions& options);
 absl::Status CheckOptions(const ServerOptions& options);
 

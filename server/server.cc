@@ -10,6 +10,7 @@
 #include "core/base/errors.h"
 #include "gpueta/v1/profile_service.pb.h"
 #include "server/feedback/feedback.h"
+#include "server/handlers/profiles.h"
 #include "server/metrics/feedback_metrics.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_registry.h"
@@ -87,6 +88,9 @@ class ServerImpl final : public Server {
         profiles_(std::move(profiles)),
         models_(std::move(models)),
         feedback_(std::move(feedback)),
+        shadows_(
+            options.profile_policy,
+            [this](const ShadowRun& run, ProfileStep step) { work_.Post([this, run, step] { TakeStep(run, step); }); }),
         metrics_(ServedMethods()),
         watches_(work_, limits_),
         task_watches_(work_, limits_),
@@ -133,14 +137,39 @@ class ServerImpl final : public Server {
   }
 
  private:
-  ServiceParts parts() { return {*profiles_, *models_, *feedback_, metrics_, work_, intake_, limits_}; }
+  ServiceParts parts() { return {*profiles_, *models_, *feedback_, shadows_, metrics_, work_, intake_, limits_}; }
 
   // Which profile answers for a device now.
   void TellProfile(const std::string& device) {
     const auto predictor = profiles_->Serving()->Find(device, {});
     if (!predictor.ok()) return;
     const LoadedProfile* profile = (*predictor)->profile();
-    feedback_->ProfileIs(device, profile == nullptr ? 0 : ProfileNumber(profile->id));
+    const std::uint64_t number = profile == nullptr ? 0 : ProfileNumber(profile->id);
+    feedback_->ProfileIs(device, number);
+    shadows_.ActiveIs(device, number);
+  }
+
+  // What a run in the shadow led to. A profile that is replaced runs on in the
+  // shadow of its successor.
+  void TakeStep(const ShadowRun& run, ProfileStep step) {
+    const std::string name = ToString(run.name);
+    if (step == ProfileStep::kPromote || step == ProfileStep::kRollBack) {
+      const auto before = profiles_->Get({run.name.parent, std::string(kActiveProfile)});
+      const auto activated = profiles_->Activate(run.name, "");
+      if (!activated.ok()) {
+        Log(LogLevel::kError, "profile not activated", {{"name", name}, {"error", MessageOf(activated.status())}});
+        return;
+      }
+      Log(LogLevel::kWarning, step == ProfileStep::kPromote ? "profile promoted" : "profile rolled back to",
+          {{"name", name}, {"observations", run.losses.count}, {"loss_difference", run.losses.mean}});
+      if (step == ProfileStep::kPromote && before.ok()) {
+        StartShadow(*profiles_, shadows_, {run.name.parent, before->summary.key.id}, ShadowRole::kPrevious)
+            .IgnoreError();  // one from a file that is gone
+      }
+      return;
+    }
+    Log(LogLevel::kInfo, step == ProfileStep::kDiscard ? "profile in the shadow is no better" : "profile confirmed",
+        {{"name", name}, {"observations", run.losses.count}, {"loss_difference", run.losses.mean}});
   }
 
   StateSample Sample() const {
@@ -166,6 +195,7 @@ class ServerImpl final : public Server {
   std::unique_ptr<ProfileRegistry> profiles_;
   std::unique_ptr<ModelRegistry> models_;
   std::unique_ptr<Feedback> feedback_;
+  ShadowRuns shadows_;
   Metrics metrics_;
   WorkQueue work_;
   WorkQueue intake_{kIntakeNiceness};  // destroyed first: it posts to work_

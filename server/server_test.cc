@@ -454,5 +454,43 @@ TEST_F(ServerTest, DriftMakesATaskWhichANewProfileEnds) {
   again->TryCancel();
 }
 
+TEST_F(ServerTest, AProfileInTheShadowAnswersOnceItIsBetterByObservations) {
+  TestClient client = Client();
+  ASSERT_TRUE(client.Publish("devices/t4", MakeTestProfileFile("t4"), true).ok());
+  const std::string before = client.Ask("t4")->profile_id;
+  const auto profiles = Profiles(client);
+  const auto context = PatientContext();
+  v1::ProfileInfo info;
+  const auto writer = profiles->PublishProfile(context.get(), &info);
+  v1::PublishProfileRequest part;
+  part.mutable_header()->set_parent("devices/t4");
+  part.mutable_header()->set_shadow(true);
+  writer->Write(part);
+  Profile slower = MakeTestProfile("t4");
+  for (Table& table : slower.tables) {
+    for (Variant& variant : table.variants) variant.theta[0] *= 1.2F;
+  }
+  part.set_chunk(SerializeProfile(slower));
+  writer->Write(part);
+  writer->WritesDone();
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_FALSE(info.active());
+  EXPECT_EQ(client.Ask("t4")->profile_id, before);
+
+  const auto watch_context = PatientContext();
+  v1::WatchProfilesRequest request;
+  request.set_parent("devices/t4");
+  const auto watch = profiles->WatchProfiles(watch_context.get(), request);
+  v1::ProfileEvent event;
+  ASSERT_TRUE(watch->Read(&event));
+  EXPECT_EQ(event.profile().id(), before);
+  PredictAndReport(client, "t4", 1.2, 250);
+  ASSERT_TRUE(watch->Read(&event));
+  EXPECT_EQ(event.type(), v1::ProfileEvent::TYPE_ACTIVATED);
+  EXPECT_EQ(event.profile().id(), info.id());
+  watch_context->TryCancel();
+  EXPECT_EQ(client.Ask("t4")->profile_id, info.id());
+}
+
 }  // namespace
 }  // namespace gpueta

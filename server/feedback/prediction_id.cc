@@ -53,7 +53,7 @@ std::uint64_t ProfileNumber(std::string_view id) {
   return error == std::errc() && end == id.data() + id.size() ? number : 0;
 }
 
-void PredictionIds::Make(const PredictionTicket& ticket, std::string& id) const {
+std::uint64_t PredictionIds::Make(const PredictionTicket& ticket, std::string& id) const {
   Fixed fixed{};
   fixed.version = kVersion;
   fixed.family = static_cast<std::uint8_t>(ticket.family);
@@ -79,6 +79,7 @@ void PredictionIds::Make(const PredictionTicket& ticket, std::string& id) const 
   const std::uint64_t hash = SipHash(key_, {bytes, size});
   std::memcpy(bytes + size, &hash, kHashBytes);
   id.assign(bytes, size + kHashBytes);
+  return fixed.serial;
 }
 
 std::optional<PredictionTicket> PredictionIds::Open(std::string_view id) const {

@@ -47,8 +47,9 @@ class PredictionIds {
   explicit PredictionIds(const SipHashKey& key) : key_(key) {}
 
   // Replaces `id`; the device is cut if too long. Neither locks nor allocates
-  // but for the string. `ticket.serial` is not read: each call takes a new one.
-  void Make(const PredictionTicket& ticket, std::string& id) const;
+  // but for the string. `ticket.serial` is not read: each call takes a new one
+  // and returns it.
+  std::uint64_t Make(const PredictionTicket& ticket, std::string& id) const;
   // nullopt unless Make made it with this key. The ticket's device points into
   // `id`.
   std::optional<PredictionTicket> Open(std::string_view id) const;

@@ -140,6 +140,7 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
 
   PredictionTicket ticket;
   std::string id;  // holds the ticket's device
+  std::optional<Kernel> observed;
   switch (message.subject_case()) {
     case v1::Observation::kPredictionId: {
       const auto opened = feedback_->ids().Open(message.prediction_id());
@@ -176,6 +177,9 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
       ticket.provenance = estimate->provenance;
       ticket.latency_us = estimate->latency_us;
       ticket.correction.factor.fill(static_cast<float>(estimate->correction));
+      ticket.has_timing = options.timing.has_value();
+      ticket.timing = options.timing.value_or(ticket.timing);
+      observed = *kernel;
       break;
     }
     case v1::Observation::SUBJECT_NOT_SET: return Refuse(index, Reason::kInvalid, "give a prediction_id or the work");
@@ -185,12 +189,20 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
   if (ticket.device != kOther && !context.ActiveProfile(ticket.device).has_value())
     return Refuse(index, Reason::kUnknown, "the device is not known any more");
   if (IsAbsurd(ticket.latency_us.p50, observed_us)) return Refuse(index, Reason::kAbsurd, kAbsurdProblem);
+  const double uncorrected_us = ticket.latency_us.p50 / static_cast<double>(ticket.correction.factor[0]);
+  const std::int64_t before = accepted_;
   Take(group,
        {{.predicted_us = ticket.latency_us,
-         .uncorrected_p50_us = ticket.latency_us.p50 / static_cast<double>(ticket.correction.factor[0]),
+         .uncorrected_p50_us = uncorrected_us,
          .observed_us = observed_us,
          .serial = ticket.serial}},
        {index});
+  if (accepted_ == before || !group.of_active_profile || !shadows_->kernels().wanted()) return;
+  if (!observed.has_value()) observed = shadows_->kernels().Find(ticket.serial);
+  if (!observed.has_value()) return;
+  EstimateOptions options;
+  if (ticket.has_timing) options.timing = ticket.timing;
+  shadows_->Judge(group.key.device, group.profile, *observed, options, uncorrected_us, observed_us);
 }
 
 absl::Status ObservationIntake::AddColumns(const Context& context, const v1::ObservationColumns& message) {
@@ -309,6 +321,14 @@ absl::Status ObservationIntake::AddColumnsOfWork(const Context& context, const v
     ObservedGroup group = context.GroupOf(ticket, message.node(), message.concurrency());
     group.key.model = work.model();
     Take(group, rows.first, rows.second);
+    if (!group.of_active_profile || !shadows_->kernels().wanted()) continue;
+    options.corrections = nullptr;
+    Kernel kernel = columns->prototype;
+    for (std::size_t i = 0; i < rows.first.size(); ++i) {
+      SetRow(*columns, static_cast<std::size_t>(rows.second[i] - first), kernel);
+      shadows_->Judge(device, group.profile, kernel, options, rows.first[i].uncorrected_p50_us,
+                      rows.first[i].observed_us);
+    }
   }
   return absl::OkStatus();
 }

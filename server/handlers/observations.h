@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "server/feedback/feedback.h"
+#include "server/feedback/shadow_runs.h"
 #include "server/limits.h"
 #include "server/models/model_registry.h"
 #include "server/serving_snapshot.h"
@@ -28,7 +29,8 @@ namespace gpueta {
 // The observations of one call.
 class ObservationIntake {
  public:
-  ObservationIntake(Feedback& feedback, const Limits& limits) : feedback_(&feedback), limits_(&limits) {}
+  ObservationIntake(Feedback& feedback, ShadowRuns& shadows, const Limits& limits)
+      : feedback_(&feedback), shadows_(&shadows), limits_(&limits) {}
 
   // Judges a message by what answers now. On error the call ends; the errors are
   // those of the proto.
@@ -52,6 +54,7 @@ class ObservationIntake {
   void Refuse(std::int64_t index, Reason reason, std::string message, std::int64_t count = 1);
 
   Feedback* feedback_;
+  ShadowRuns* shadows_;
   const Limits* limits_;
   std::int64_t next_index_ = 0;
   std::int64_t accepted_ = 0;

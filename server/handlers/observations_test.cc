@@ -39,7 +39,7 @@ class ObservationsTest : public testing::Test {
     PredictionCounts counts;
     const auto corrections = feedback_->Corrections();
     const std::function<bool()> cancelled = [] { return false; };
-    const PredictFeedback feedback{feedback_->ids(), *corrections, feedback_->shapes(),
+    const PredictFeedback feedback{feedback_->ids(), *corrections, feedback_->shapes(), shadows_.kernels(),
                                    static_cast<std::uint32_t>(feedback_->Now())};
     const absl::Status status =
         gpueta::Predict({*devices_, *models_->Table(), limits_, feedback, cancelled}, request, response, counts);
@@ -52,7 +52,7 @@ class ObservationsTest : public testing::Test {
 
   // The outcome of one message.
   absl::StatusOr<v1::ReportObservationsResponse> Report(const v1::ReportObservationsRequest& request) {
-    ObservationIntake intake(*feedback_, limits_);
+    ObservationIntake intake(*feedback_, shadows_, limits_);
     GPUETA_RETURN_IF_ERROR(intake.Add(*devices_, *models_->Table(), request));
     v1::ReportObservationsResponse response;
     intake.Fill(response);
@@ -101,6 +101,8 @@ class ObservationsTest : public testing::Test {
   std::unique_ptr<Store> store_;
   std::unique_ptr<ModelRegistry> models_;
   std::unique_ptr<Feedback> feedback_;
+  std::vector<ProfileStep> steps_;
+  ShadowRuns shadows_{ProfilePolicy::kAuto, [this](const ShadowRun&, ProfileStep step) { steps_.push_back(step); }};
 };
 
 TEST_F(ObservationsTest, AnIdCarriesWhatWasPredicted) {
@@ -288,7 +290,7 @@ TEST_F(ObservationsTest, ADeviceThatTheCallerDescribesIsOther) {
   ASSERT_TRUE(gpueta::Predict({*devices_,
                                *models_->Table(),
                                limits_,
-                               {feedback_->ids(), none, feedback_->shapes(), 1'800'000'000},
+                               {feedback_->ids(), none, feedback_->shapes(), shadows_.kernels(), 1'800'000'000},
                                cancelled},
                               request, response, counts)
                   .ok());
@@ -330,6 +332,47 @@ TEST_F(ObservationsTest, ATaskNamesTheShapesThatAreAskedForMost) {
   ASSERT_EQ(message.shapes_size(), 1);
   EXPECT_EQ(message.shapes(0).kernel().gemm().n(), 4096);
   EXPECT_NEAR(message.shapes(0).weight(), 1, 1e-9);
+}
+
+TEST_F(ObservationsTest, AProfileInTheShadowIsComparedOnWhatIsObserved) {
+  const std::uint64_t active = ProfileNumber(devices_->Find("h100-sxm", {}).value()->profile()->id);
+  Profile slower = testing_util::MakeTestProfile("h100-sxm");
+  for (Table& table : slower.tables) {
+    for (Variant& variant : table.variants) variant.theta[0] *= 1.2F;
+  }
+  const auto shadow =
+      ServingSnapshot::Build({{.loaded = ParseProfile(SerializeProfile(slower)).value(), .version = 1}});
+  const auto start = [&] {
+    shadows_.Start("h100-sxm", {.name = {}, .predictor = (*shadow)->Find("h100-sxm", {}).value(), .against = active});
+  };
+  const Kernel kernel{.dtype = DType::kBf16, .work = Gemm{.m = 512, .n = 4096, .k = 1024}};
+  const double by_active = devices_->Find("h100-sxm", {}).value()->EstimateKernel(kernel)->latency_us.p50;
+  const double by_shadow = (*shadow)->Find("h100-sxm", {}).value()->EstimateKernel(kernel)->latency_us.p50;
+  ASSERT_GT(std::abs(std::log(by_active / by_shadow)), 0.005);
+  const auto observe = [&](double us, int count) {
+    for (int i = 0; i < count; ++i) {
+      v1::Observation observation;
+      observation.set_prediction_id(PredictKernel().prediction_id());
+      observation.set_latency_us(us * (1 + 1e-4 * (i % 3)));
+      EXPECT_EQ(ReportOne(observation).accepted(), 1);
+    }
+  };
+  observe(by_shadow, 10);  // nobody compares
+  start();
+  observe(by_shadow, 199);
+  EXPECT_EQ(shadows_.Losses().at("h100-sxm").count, 199);
+  EXPECT_TRUE(steps_.empty());
+  observe(by_shadow, 1);
+  EXPECT_EQ(steps_, std::vector{ProfileStep::kPromote});
+  EXPECT_TRUE(shadows_.Losses().empty());
+  start();
+  observe(by_active, 200);
+  EXPECT_EQ(steps_.back(), ProfileStep::kDiscard);
+  start();
+  shadows_.ActiveIs("h100-sxm", active);
+  EXPECT_EQ(shadows_.Losses().size(), 1U);
+  shadows_.ActiveIs("h100-sxm", active + 1);  // somebody activated another one
+  EXPECT_TRUE(shadows_.Losses().empty());
 }
 
 }  // namespace

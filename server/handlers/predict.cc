@@ -97,11 +97,11 @@ absl::Status ForEachDevice(const Question& q, Answer answer) {
   return absl::OkStatus();
 }
 
-void MakeId(const Turn& turn, PredictionTicket ticket, const Quantiles& latency_us, double correction,
-            std::string& id) {
+std::uint64_t MakeId(const Turn& turn, PredictionTicket ticket, const Quantiles& latency_us, double correction,
+                     std::string& id) {
   ticket.latency_us = latency_us;
   ticket.correction.factor.fill(static_cast<float>(correction));
-  turn.feedback.ids.Make(ticket, id);
+  return turn.feedback.ids.Make(ticket, id);
 }
 
 void MakeId(const Turn& turn, const Kernel& kernel, const Estimate& estimate, std::string& id) {
@@ -109,7 +109,8 @@ void MakeId(const Turn& turn, const Kernel& kernel, const Estimate& estimate, st
   ticket.family = FamilyOf(kernel.op());
   ticket.dtype = kernel.dtype;
   ticket.provenance = estimate.provenance;
-  MakeId(turn, ticket, estimate.latency_us, estimate.correction, id);
+  const std::uint64_t serial = MakeId(turn, ticket, estimate.latency_us, estimate.correction, id);
+  if (!turn.is_described) turn.feedback.kernels.Offer(serial, kernel);
 }
 
 void AnswerKernel(const Turn& turn, const Kernel& kernel, const Estimate& estimate, v1::KernelPrediction& out,

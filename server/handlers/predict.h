@@ -8,6 +8,7 @@
 #include "server/feedback/asked_shapes.h"
 #include "server/feedback/correction_table.h"
 #include "server/feedback/prediction_id.h"
+#include "server/feedback/recent_kernels.h"
 #include "server/limits.h"
 #include "server/models/model_registry.h"
 #include "server/prediction_counts.h"
@@ -28,6 +29,7 @@ struct PredictFeedback {
   const PredictionIds& ids;
   const CorrectionTable& corrections;
   AskedShapes& shapes;
+  RecentKernels& kernels;
   std::uint32_t now_unix_s = 0;
 };
 

@@ -52,7 +52,8 @@ class PredictTest : public testing::Test {
   const PredictionIds ids_{SipHashKey{1, 2}};
   const CorrectionTable corrections_;
   AskedShapes shapes_;
-  const PredictFeedback feedback_{ids_, corrections_, shapes_, 1'800'000'000};
+  RecentKernels kernels_;
+  const PredictFeedback feedback_{ids_, corrections_, shapes_, kernels_, 1'800'000'000};
   std::string profile_id_;
   std::shared_ptr<const ServingSnapshot> devices_;
   std::unique_ptr<Store> store_;

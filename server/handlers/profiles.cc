@@ -2,6 +2,7 @@
 
 #include "core/base/errors.h"
 #include "gpueta/v1/profile_service.pb.h"
+#include "server/feedback/prediction_id.h"
 #include "server/handlers/page.h"
 
 namespace gpueta {
@@ -21,6 +22,10 @@ absl::Status PublishAssembly::Add(const v1::PublishProfileRequest& part) {
       has_header_ = true;
       GPUETA_ASSIGN_OR_RETURN(parent_, ParseDeviceName("header.parent", part.header().parent()));
       activate_ = part.header().activate();
+      shadow_ = part.header().shadow();
+      if (shadow_ && activate_) return FieldError("header.shadow", "and activate exclude each other");
+      if (shadow_ && !parent_.node.empty())
+        return FieldError("header.shadow", "is for profiles of devices, not of nodes");
       announced_bytes_ = part.header().size_bytes();
       request_id_ = part.header().request_id();
       if (announced_bytes_ < 0) return FieldError("header.size_bytes", "is negative");
@@ -39,7 +44,7 @@ absl::Status PublishAssembly::Add(const v1::PublishProfileRequest& part) {
   return FieldError("part", "is not set; give header or chunk");
 }
 
-absl::Status PublishAssembly::Publish(ProfileRegistry& registry, v1::ProfileInfo& response) const {
+absl::Status PublishAssembly::Publish(ProfileRegistry& registry, ShadowRuns& shadows, v1::ProfileInfo& response) const {
   if (!has_header_) return FieldError("header", "is missing; it must be the first message");
   if (announced_bytes_ != 0 && announced_bytes_ != static_cast<std::int64_t>(file_.size())) {
     return FieldError("header.size_bytes",
@@ -47,6 +52,22 @@ absl::Status PublishAssembly::Publish(ProfileRegistry& registry, v1::ProfileInfo
   }
   GPUETA_ASSIGN_OR_RETURN(const ProfileInfo info, registry.Publish(parent_, file_, activate_));
   Encode(info, response);
+  if (!shadow_) return absl::OkStatus();
+  return StartShadow(registry, shadows, {{info.summary.key.device, ""}, info.summary.key.id}, ShadowRole::kNew);
+}
+
+absl::Status StartShadow(const ProfileRegistry& registry, ShadowRuns& shadows, const ProfileName& name,
+                         ShadowRole role) {
+  GPUETA_ASSIGN_OR_RETURN(const std::string file, registry.ReadFile(name));
+  GPUETA_ASSIGN_OR_RETURN(LoadedProfile loaded, ParseProfile(file));
+  const std::string device = name.parent.device;
+  GPUETA_ASSIGN_OR_RETURN(const auto active, registry.Serving()->Find(device, {}));
+  const std::uint64_t against = active->profile() == nullptr ? 0 : ProfileNumber(active->profile()->id);
+  if (against == ProfileNumber(loaded.id)) return absl::OkStatus();
+  GPUETA_ASSIGN_OR_RETURN(const auto alone, Snapshot::Build({{.loaded = std::move(loaded), .node = "", .version = 0}}));
+  GPUETA_ASSIGN_OR_RETURN(auto predictor, alone->Find(device));
+  shadows.Start(device,
+                {.name = name, .predictor = std::move(predictor), .role = role, .against = against, .losses = {}});
   return absl::OkStatus();
 }
 

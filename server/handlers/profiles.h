@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "server/feedback/shadow_runs.h"
 #include "server/limits.h"
 #include "server/profiles/profile_registry.h"
 
@@ -32,7 +33,7 @@ class PublishAssembly {
   absl::Status Add(const v1::PublishProfileRequest& part);
 
   // After the last part.
-  absl::Status Publish(ProfileRegistry& registry, v1::ProfileInfo& response) const;
+  absl::Status Publish(ProfileRegistry& registry, ShadowRuns& shadows, v1::ProfileInfo& response) const;
 
   const std::string& request_id() const { return request_id_; }
 
@@ -41,10 +42,16 @@ class PublishAssembly {
   bool has_header_ = false;
   DeviceName parent_;
   bool activate_ = false;
+  bool shadow_ = false;
   std::int64_t announced_bytes_ = 0;
   std::string request_id_;
   std::string file_;
 };
+
+// Compares a stored class profile with the one that answers for its device;
+// nothing happens if it answers itself. NOT_FOUND if there is no such profile.
+absl::Status StartShadow(const ProfileRegistry& registry, ShadowRuns& shadows, const ProfileName& name,
+                         ShadowRole role);
 
 absl::Status ListProfiles(const ProfileRegistry& registry, const v1::ListProfilesRequest& request,
                           v1::ListProfilesResponse& response);

@@ -36,7 +36,7 @@ class ProfilesTest : public testing::Test {
     PublishAssembly assembly(limits_);
     for (const auto& part : parts) GPUETA_RETURN_IF_ERROR(assembly.Add(part));
     v1::ProfileInfo info;
-    GPUETA_RETURN_IF_ERROR(assembly.Publish(*registry_, info));
+    GPUETA_RETURN_IF_ERROR(assembly.Publish(*registry_, shadows_, info));
     return info;
   }
   v1::ProfileInfo PublishVariation(int variation, bool activate = true) {
@@ -45,6 +45,7 @@ class ProfilesTest : public testing::Test {
 
   Limits limits_;
   std::unique_ptr<Store> store_;
+  ShadowRuns shadows_{ProfilePolicy::kAuto, nullptr};
   std::unique_ptr<ProfileRegistry> registry_;
 };
 

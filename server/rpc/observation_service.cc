@@ -22,7 +22,7 @@ class ReportReactor final : public grpc::ServerReadReactor<v1::ReportObservation
       : parts_(&parts),
         response_(response),
         record_(parts.metrics, kReportObservations, *context),
-        intake_(parts.feedback, parts.limits) {
+        intake_(parts.feedback, parts.shadows, parts.limits) {
     handoff_.Give();
     StartRead(&part_);
   }

@@ -118,7 +118,7 @@ class PredictionService final : public v1::PredictionService::CallbackService {
   }
 
   PredictFeedback FeedbackOf(const CorrectionTable& corrections) const {
-    return {parts_.feedback.ids(), corrections, parts_.feedback.shapes(),
+    return {parts_.feedback.ids(), corrections, parts_.feedback.shapes(), parts_.shadows.kernels(),
             static_cast<std::uint32_t>(parts_.feedback.Now())};
   }
 

@@ -51,7 +51,7 @@ class PublishReactor final : public grpc::ServerReadReactor<v1::PublishProfileRe
  private:
   void Publish() {
     absl::Status status = CheckWanted(*context_);
-    if (status.ok()) status = assembly_.Publish(parts_->profiles, *response_);
+    if (status.ok()) status = assembly_.Publish(parts_->profiles, parts_->shadows, *response_);
     if (status.ok()) {
       Log(LogLevel::kInfo, "profile published",
           {{"name", response_->name()},

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "server/feedback/feedback.h"
+#include "server/feedback/shadow_runs.h"
 #include "server/limits.h"
 #include "server/metrics/metrics.h"
 #include "server/models/model_registry.h"
@@ -29,6 +30,7 @@ struct ServiceParts {
   ProfileRegistry& profiles;
   ModelRegistry& models;
   Feedback& feedback;
+  ShadowRuns& shadows;
   Metrics& metrics;
   WorkQueue& work;
   WorkQueue& intake;  // of observations
