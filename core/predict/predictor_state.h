@@ -15,6 +15,7 @@ namespace gpueta {
 inline constexpr std::string_view kFamilyEstimator = "family";
 inline constexpr std::string_view kKernelAwareEstimator = "kernel-aware";
 inline constexpr std::string_view kRooflineEstimator = "roofline";
+inline constexpr std::string_view kInterGpuEstimator = "inter-gpu";
 
 // max(FLOPs over peak, bytes over bandwidth), in µs.
 double RooflineUs(const Counts& counts, const Machine<double>& machine);
@@ -37,7 +38,7 @@ struct Predictor::State {
 
   DeviceSpec spec;
   std::shared_ptr<const CompiledProfile> own;
-  std::shared_ptr<const CompiledProfile> transfer;
+  std::shared_ptr<const CompiledProfile> transfer;  // moved to this device
   std::int64_t version = 0;
   template <class T>
   using Machines = std::array<std::array<Machine<T>, kAllDTypes.size()>, kAllDTypes.size()>;
@@ -54,6 +55,8 @@ struct Predictor::State {
   absl::StatusOr<Question> Ask(const Kernel& kernel, const EstimateOptions& options) const;
   // The kernel-aware configuration that answers, or nullptr.
   const KernelConfig* ConfigOf(const Kernel& kernel, const Route& route, const EstimateOptions& options) const;
+  // The inter-GPU form of the kernel's table and label, or nullptr.
+  const InterGpu* InterGpuOf(const Kernel& kernel, std::optional<Timing> timing) const;
   // Evaluates the rows in `input`.
   void Answer(const Question& question, CompiledTable::Input& input, CompiledTable::Output& output) const;
   // A kernel that is known to be valid, and its counts.
