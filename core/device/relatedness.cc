@@ -15,14 +15,14 @@ struct Generation {
   double watts_per_tflops;
 };
 constexpr std::array kGenerations = {
-    Generation{0, -0.5, 27.4},  // Maxwell and older
-    Generation{6.0, 0, 27.4},   // Pascal
-    Generation{7.0, 1, 24.4},   // Volta
-    Generation{7.5, 1.5, 24.4}, // Turing
-    Generation{8.0, 2, 12.6},   // Ampere
-    Generation{8.9, 3, 6.9},    // Ada Lovelace
-    Generation{9.0, 3, 6.9},    // Hopper
-    Generation{10.0, 4, 7.2},   // Blackwell
+    Generation{0, -0.5, 27.4},   // Maxwell and older
+    Generation{6.0, 0, 27.4},    // Pascal
+    Generation{7.0, 1, 24.4},    // Volta
+    Generation{7.5, 1.5, 24.4},  // Turing
+    Generation{8.0, 2, 12.6},    // Ampere
+    Generation{8.9, 3, 6.9},     // Ada Lovelace
+    Generation{9.0, 3, 6.9},     // Hopper
+    Generation{10.0, 4, 7.2},    // Blackwell
 };
 
 const Generation& GenerationOf(const DeviceSpec& spec) {

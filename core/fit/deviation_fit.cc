@@ -12,8 +12,8 @@ namespace gpueta {
 namespace {
 
 constexpr int kIterations = 8;
-constexpr double kHuber = 1.3;   // deviations of noise beyond which errors count linearly
-constexpr double kStep = 0.02;   // of the numerical derivatives, in ln
+constexpr double kHuber = 1.3;      // deviations of noise beyond which errors count linearly
+constexpr double kStep = 0.02;      // of the numerical derivatives, in ln
 constexpr double kMostScale = 1.5;  // scales stay within a factor of e^1.5
 
 std::vector<double> Values(const Eigen::VectorXd& v) { return {v.begin(), v.end()}; }
@@ -97,9 +97,8 @@ DeviationFit FitDeviation(const TableData& data, const Table& pooled, const Devi
   };
   for (int i = 0; i < kIterations; ++i) {
     evaluate();
-    const Eigen::VectorXd gradient =
-        derivatives.transpose() * (weights.asDiagonal() * residual) / (noise * noise) +
-        precision.cwiseProduct(prior - fit.mean);
+    const Eigen::VectorXd gradient = derivatives.transpose() * (weights.asDiagonal() * residual) / (noise * noise) +
+                                     precision.cwiseProduct(prior - fit.mean);
     const Eigen::VectorXd step = normal.solve(gradient);
     fit.mean += step;
     for (Eigen::Index s = 0; s < static_cast<Eigen::Index>(kScaleDeviations); ++s)

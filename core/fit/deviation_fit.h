@@ -17,9 +17,9 @@
 namespace gpueta {
 
 struct DeviationFit {
-  Eigen::VectorXd mean;        // as Deviation::values
+  Eigen::VectorXd mean;  // as Deviation::values
   Eigen::MatrixXd covariance;
-  double ln_evidence = 0;      // of the rows, up to a constant of their number
+  double ln_evidence = 0;       // of the rows, up to a constant of their number
   Eigen::VectorXd held_out_ln;  // ln(observed/predicted) of each row without it, approximately
 };
 

@@ -91,8 +91,8 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
     TableData data = MakeTableData(key, WithOtherDTypes(key, groups), [&](const Measurement&) { return machine; });
     if (data.rows.size() > own.size()) AlignOtherDTypes(data);
     const Table* pooled = options.base == nullptr ? nullptr : options.base->Find(key);
-    if (pooled != nullptr && !pooled->pooling.deviations.empty()) {
-      profile.tables.push_back(FitTransferred(data, *pooled, options.base->pool, spec, without));
+    if (pooled != nullptr && !pooled->pooling.deviations.empty() && data.size() <= kMostTransferredRows) {
+      profile.tables.push_back(FitTransferred(data, *pooled, options.base->pool, spec, without, options.seed));
       continue;
     }
     profile.tables.push_back(FitTable(data, options.seed));

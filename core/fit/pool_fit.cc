@@ -36,7 +36,7 @@ constexpr ParamSpec kScale = {"ln scale", 0, -1.5, 1.5};
 // machines that nobody measured.
 constexpr int kCopies = 3;
 constexpr double kMachineSpread = 1.0;
-constexpr Eigen::Index kRowsSeen = 600'000;
+constexpr Eigen::Index kRowsSeen = 1'500'000;
 
 // How far a device departs whose relatives are not known, in ln, and the
 // network's share of it. By leave-one-out over the development devices.
@@ -129,14 +129,13 @@ Common FitCommon(const TableData& data, const Specs& specs) {
       const DeviceScale sheet = ScaleOf(specs.at(device), data.key);
       const std::vector<ParamSpec> params(kScaleDeviations, kScale);
       const std::vector<double> start(kScaleDeviations, 0);
-      common.scales[device] =
-          FitBounded(params, start, {true, true, true}, positions.size(),
-                     [&](auto theta, auto out) {
-                       own.scales.assign(positions.size(), Deviating(sheet, theta));
-                       Eigen::Map<Eigen::VectorXd>(out.data(), own.size()) =
-                           PredictFamily(own, common.variants) - own.ln_us;
-                     },
-                     {.pull = kScalePull});
+      common.scales[device] = FitBounded(params, start, {true, true, true}, positions.size(),
+                                         [&](auto theta, auto out) {
+                                           own.scales.assign(positions.size(), Deviating(sheet, theta));
+                                           Eigen::Map<Eigen::VectorXd>(out.data(), own.size()) =
+                                               PredictFamily(own, common.variants) - own.ln_us;
+                                         },
+                                         {.pull = kScalePull});
     }
   }
   return common;
@@ -184,8 +183,8 @@ Table FitShared(const TableData& data, const Specs& specs, const Shares& shares,
 
   const Eigen::MatrixXd units = LastHiddenUnits(table.residual, features);
   Pooling& pooling = table.pooling;
-  pooling.noise_ln = static_cast<float>(
-      std::max(kNoiseFactor * 1.4826 * Median(Eigen::VectorXd(noise.cwiseAbs())), kLeastNoise));
+  pooling.noise_ln =
+      static_cast<float>(std::max(kNoiseFactor * 1.4826 * Median(Eigen::VectorXd(noise.cwiseAbs())), kLeastNoise));
   pooling.deviation_sd.assign(kScaleDeviations, kScaleSd);
   const Eigen::Index hidden = units.cols() - 1;
   for (Eigen::Index u = 0; u < hidden; ++u) {
@@ -200,8 +199,8 @@ Table FitShared(const TableData& data, const Specs& specs, const Shares& shares,
     std::vector<double> expected(pooling.deviation_sd.size(), 0);
     std::copy(common.scales.at(device).begin(), common.scales.at(device).end(), expected.begin());
     const DeviationFit fit = FitDeviation(data.Subset(positions), table, specs.at(device), expected, 1);
-    pooling.deviations.push_back({device, std::vector<float>(fit.mean.begin(), fit.mean.end()),
-                                  static_cast<std::int64_t>(positions.size())});
+    pooling.deviations.push_back(
+        {device, std::vector<float>(fit.mean.begin(), fit.mean.end()), static_cast<std::int64_t>(positions.size())});
   }
   return table;
 }
@@ -210,8 +209,8 @@ Table FitShared(const TableData& data, const Specs& specs, const Shares& shares,
 struct LeftOut {
   std::string device;
   TableData data;
-  double variance = 1;         // what its relatives leave open
-  Eigen::VectorXd form_ln;     // without what the residual has in common
+  double variance = 1;      // what its relatives leave open
+  Eigen::VectorXd form_ln;  // without what the residual has in common
   Eigen::VectorXd residual_ln;
 };
 
@@ -230,7 +229,8 @@ LeftOut PredictLeftOut(const std::string& device, const Rows& rows, const TableK
   TableData rest = MakeTableData(key, std::move(others), machine_of);
   MergeLabelsOfOneDevice(rest);
   Table table = FitShared(rest, known, {}, seed);
-  LeftOut out{.device = device, .data = MakeTableData(key, rows.at(device), machine_of), .form_ln = {}, .residual_ln = {}};
+  LeftOut out{
+      .device = device, .data = MakeTableData(key, rows.at(device), machine_of), .form_ln = {}, .residual_ln = {}};
   Relabel(table, out.data);
   const Inherited expected = InheritedBy(table, pool, specs.at(device));
   out.variance = expected.variance;
@@ -292,7 +292,8 @@ void FillIntervals(const std::vector<LeftOut>& left_out, const Shares& shares, c
   const double whole = std::hypot(noise, pooling.device_ln);
   std::vector<HeldOut> held_out;
   for (std::size_t d = 0; d < errors.size(); ++d) {
-    const double spread = std::sqrt(noise * noise + left_out[d].variance * pooling.device_ln * pooling.device_ln) / whole;
+    const double spread =
+        std::sqrt(noise * noise + left_out[d].variance * pooling.device_ln * pooling.device_ln) / whole;
     for (const double ln : errors[d]) held_out.push_back({ln, spread});
   }
   table.interval = IntervalOf(held_out, pooling.noise_ln);

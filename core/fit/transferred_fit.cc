@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "core/fit/deviation_fit.h"
+#include "core/fit/exact_model.h"
 #include "core/fit/family_fit.h"
+#include "core/fit/interval_fit.h"
+#include "core/fit/network.h"
+#include "core/fit/synthetic_shapes.h"
 #include "core/fit/table_fit.h"
 #include "core/profile/transfer.h"
 
@@ -24,6 +30,14 @@ constexpr double kAlone = 0.25;
 constexpr double kRowsOfPrior = 10;
 // Rows from which the device's own say more than others' do.
 constexpr Eigen::Index kMostlyOwn = 100;
+// Rows from which the exact model of them alone is tried, and what it is
+// distilled over.
+constexpr Eigen::Index kLeastForExact = 24;
+constexpr std::size_t kFewShapes = 10000;
+constexpr std::size_t kManyShapes = 30000;
+constexpr Eigen::Index kRepeats = 8;  // of measured rows, so that they count
+constexpr int kDistilEpochs = 80;
+constexpr double kLeastNoise = 0.003;
 
 // One thing that relatives may say.
 struct Hypothesis {
@@ -92,47 +106,122 @@ std::vector<Relative> RelativesOf(const std::vector<Hypothesis>& hypotheses) {
   return out;
 }
 
-}  // namespace
+// The posterior of a device's deviation, and the table it gives.
+struct Posterior {
+  std::vector<double> deviation;
+  Eigen::VectorXd held_out_ln;
+  double variance = 0;  // of errors at the rows, noise included
+  Table table;
+};
 
-Table FitTransferred(TableData data, const Table& pooled, std::span<const DeviceSpec> pool, const DeviceSpec& device,
-                     std::span<const std::string> without) {
-  Relabel(pooled, data);
+// `data` is relabelled.
+Posterior PosteriorOf(const TableData& data, const Table& pooled, std::span<const DeviceSpec> pool,
+                      const DeviceSpec& device, std::span<const std::string> without) {
   std::vector<Hypothesis> hypotheses = HypothesesOf(pooled, pool, device, without);
   for (Hypothesis& h : hypotheses)
     h.fit = FitDeviation(data, pooled, device, h.inherited.deviation, h.inherited.variance);
   Weigh(hypotheses);
   const DeviationFit fit = Mixed(hypotheses);
-  const std::vector<double> deviation(fit.mean.begin(), fit.mean.end());
-  Table table = TableOf(pooled, device, deviation, 1);
+  Posterior out{.deviation = {fit.mean.begin(), fit.mean.end()}, .held_out_ln = fit.held_out_ln, .table = {}};
+  Table& table = out.table;
+  table = TableOf(pooled, device, out.deviation, 1);
   table.relatives = RelativesOf(hypotheses);
-  table.transferred = data.size() < kMostlyOwn;
-  table.rows = data.size();
-  for (Eigen::Index d = 0; d < data.dims.cols(); ++d) {
-    table.dim_min[static_cast<std::size_t>(d)] =
-        std::min(table.dim_min[static_cast<std::size_t>(d)], data.dims.col(d).minCoeff());
-    table.dim_max[static_cast<std::size_t>(d)] =
-        std::max(table.dim_max[static_cast<std::size_t>(d)], data.dims.col(d).maxCoeff());
-  }
-  table.floor_us = static_cast<float>(std::exp(
-      std::min(data.ln_us.minCoeff(), PredictWithDeviation(data, pooled, device, deviation).minCoeff())));
   // The pool's interval, by how much nearer the rows are than a device left out.
   const double noise = pooled.pooling.noise_ln;
-  const double left_open = DeviationOf(data, pooled, device, fit).squaredNorm() / static_cast<double>(data.size());
+  const auto rows = static_cast<double>(data.size());
+  const double left_open = DeviationOf(data, pooled, device, fit).squaredNorm() / rows;
   const double expected = noise * noise + left_open;
-  const double squares = (kRowsOfPrior * expected + fit.held_out_ln.squaredNorm()) /
-                         (kRowsOfPrior + static_cast<double>(data.size()));
-  const double ratio = std::sqrt(squares) / std::hypot(noise, static_cast<double>(pooled.pooling.device_ln));
+  out.variance = (kRowsOfPrior * expected + fit.held_out_ln.squaredNorm()) / (kRowsOfPrior + rows);
+  const double ratio = std::sqrt(out.variance) / std::hypot(noise, static_cast<double>(pooled.pooling.device_ln));
   table.interval.p90_ln = static_cast<float>(pooled.interval.p90_ln * ratio);
   table.interval.p99_ln = static_cast<float>(pooled.interval.p99_ln * ratio);
-  double absolute = 0;
-  for (const double ln : fit.held_out_ln) absolute += std::abs(std::expm1(-ln));
-  table.cv_mape = static_cast<float>((kRowsOfPrior * std::min(1.0, 0.8 * std::sqrt(expected)) + absolute) /
-                                     (kRowsOfPrior + static_cast<double>(data.size())));
-  const Eigen::VectorXd predicted = PredictWithDeviation(data, pooled, device, deviation);
-  RememberMeasured(data, predicted, noise / 4, std::sqrt(squares), table);
+  constexpr double kMeanOfDeviation = 0.8;  // mean absolute value of a normal error over its deviation
+  table.cv_mape = static_cast<float>(
+      (kRowsOfPrior * kMeanOfDeviation * std::sqrt(expected) + rows * fit.held_out_ln.cwiseAbs().mean()) /
+      (kRowsOfPrior + rows));
+  return out;
+}
+
+// The share of the posterior in a mean with the exact model that makes errors
+// on rows not seen least.
+double ShareOfPosterior(const Eigen::VectorXd& posterior_ln, const Eigen::VectorXd& exact_ln, std::size_t parameters) {
+  // The form's parameters were fitted to the rows held out as well: what that
+  // flatters, by generalised cross-validation.
+  const auto n = static_cast<double>(exact_ln.size());
+  const auto p = static_cast<double>(parameters);
+  const double flattered = std::sqrt((n + p) / std::max(n - p, 1.0));
+  constexpr int kSteps = 20;
+  double best = 1, least = std::numeric_limits<double>::max();
+  for (int step = kSteps; step >= 0; --step) {
+    const double share = static_cast<double>(step) / kSteps;
+    const double error = (share * posterior_ln + (1 - share) * flattered * exact_ln).cwiseAbs().mean();
+    if (error >= least) continue;
+    least = error;
+    best = share;
+  }
+  return best;
+}
+
+// Distils the mean of posterior and exact model into the table's network.
+void MixWithExact(const TableData& data, const Table& pooled, const DeviceSpec& device, std::uint64_t seed,
+                  const Posterior& posterior, Table& table) {
+  const std::vector<Variant> variants = FitFamily(data);
+  const ExactModel exact = ExactModel::Fit(data, variants, seed);
+  const double share = ShareOfPosterior(posterior.held_out_ln, exact.held_out_ln(),
+                                        FormInfoOf(data.key.op, data.key.phase).params.size());
+  if (share > 0.99) return;
+  const auto lesson = [&](const TableData& shapes) {
+    TableData relabelled = shapes;
+    Relabel(pooled, relabelled);
+    const Eigen::VectorXd mixed =
+        share * PredictWithDeviation(relabelled, pooled, device, posterior.deviation) + (1 - share) * exact.Ln(shapes);
+    Eigen::MatrixXf features = relabelled.Features().cast<float>();
+    return std::pair(std::move(features),
+                     Eigen::VectorXf((mixed - PredictFamily(relabelled, table.variants)).cast<float>()));
+  };
+  std::vector<Measurement> storage;
+  const auto [shape_x, shape_y] =
+      lesson(SyntheticShapes(data, data.size() < kMostlyOwn ? kFewShapes : kManyShapes, seed, storage));
+  const auto [row_x, row_y] = lesson(data);
+  Eigen::MatrixXf x(shape_x.rows() + kRepeats * row_x.rows(), shape_x.cols());
+  Eigen::VectorXf y(x.rows());
+  x << shape_x, row_x.replicate(kRepeats, 1);
+  y << shape_y, row_y.replicate(kRepeats, 1);
+  table.residual = TrainNetwork(x, y, {.hidden = {32, 32}, .epochs = kDistilEpochs, .seed = seed});
+  const Eigen::VectorXd lost = (row_y - EvaluateNetwork(table.residual, row_x)).cast<double>();
+  const Eigen::VectorXd held_out = share * posterior.held_out_ln + (1 - share) * exact.held_out_ln() + lost;
+  std::vector<HeldOut> errors;
+  for (const double ln : held_out) errors.push_back({ln});
+  table.interval = IntervalOf(errors, std::max(std::sqrt(exact.noise_variance()), kLeastNoise));
+  table.cv_mape = static_cast<float>(MapeOf(errors));
+  for (Relative& relative : table.relatives) relative.weight *= static_cast<float>(share);
+}
+
+}  // namespace
+
+Table FitTransferred(const TableData& data, const Table& pooled, std::span<const DeviceSpec> pool,
+                     const DeviceSpec& device, std::span<const std::string> without, std::uint64_t seed) {
+  TableData relabelled = data;
+  Relabel(pooled, relabelled);
+  const Posterior posterior = PosteriorOf(relabelled, pooled, pool, device, without);
+  Table table = posterior.table;
+  if (data.size() >= kLeastForExact) MixWithExact(data, pooled, device, seed, posterior, table);
+  table.transferred = data.size() < kMostlyOwn;
+  table.rows = data.size();
+  table.inter_gpu.clear();
+  for (Eigen::Index d = 0; d < data.dims.cols(); ++d) {
+    double& low = table.dim_min[static_cast<std::size_t>(d)];
+    double& high = table.dim_max[static_cast<std::size_t>(d)];
+    low = std::min(low, data.dims.col(d).minCoeff());
+    high = std::max(high, data.dims.col(d).maxCoeff());
+  }
+  const Eigen::VectorXd predicted = PredictFamily(relabelled, table.variants) +
+                                    EvaluateNetwork(table.residual, relabelled.Features().cast<float>()).cast<double>();
+  table.floor_us = static_cast<float>(std::exp(std::min(data.ln_us.minCoeff(), predicted.minCoeff())));
+  const double noise = pooled.pooling.noise_ln;
+  RememberMeasured(data, predicted, noise / 4, std::sqrt(posterior.variance), table);
   table.interval.measured_p90_ln = std::min(static_cast<float>(noise / 2), table.interval.p90_ln);
   table.interval.measured_p99_ln = std::min(static_cast<float>(noise * 1.5), table.interval.p99_ln);
-  table.inter_gpu.clear();
   return table;
 }
 

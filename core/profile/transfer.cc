@@ -77,7 +77,7 @@ double ScaleFactor(const DeviceScale& scale, Scales scales) {
 }
 
 Inherited InheritedBy(const Table& table, std::span<const DeviceSpec> pool, const DeviceSpec& device,
-                          std::span<const std::string> without) {
+                      std::span<const std::string> without) {
   Inherited out;
   out.deviation.assign(table.pooling.deviation_sd.size(), 0);
   std::vector<const Deviation*> known;
@@ -116,8 +116,8 @@ Table TableOf(const Table& pooled, const DeviceSpec& device, std::span<const dou
   const std::span<const ParamSpec> params = FormInfoOf(table.key.op, table.key.phase).params;
   for (Variant& variant : table.variants) {
     for (std::size_t i = 0; i < params.size(); ++i) {
-      variant.theta[i] = static_cast<float>(std::clamp(variant.theta[i] * ScaleFactor(scale, params[i].scales),
-                                                       params[i].low, params[i].high));
+      variant.theta[i] = static_cast<float>(
+          std::clamp(variant.theta[i] * ScaleFactor(scale, params[i].scales), params[i].low, params[i].high));
     }
   }
   if (!table.residual.weights.empty()) {
