@@ -45,9 +45,11 @@ constexpr double kVectorExponent = 0.55;
 constexpr double kTensorExponent = 0.36;
 constexpr double kLeastShare = 0.2;
 
-// Distances that count as one step: a generation, the kind of memory, and a
-// factor of two in what an SM computes or moves in a cycle; caches differ more
-// and matter less.
+// Distances that count as one step: half a generation, the kind of memory, and
+// a factor of two in what an SM computes or moves in a cycle; caches differ
+// more and matter less. P100 and V100, a generation apart, depart from the
+// others in opposite directions.
+constexpr double kStepsOfGeneration = 2;
 constexpr double kStepOfRates = 0.7;
 constexpr double kStepOfCache = 2.0;
 
@@ -68,7 +70,7 @@ double Relatedness(const DeviceSpec& a, const DeviceSpec& b, DType dtype) {
   const auto point = [&](const DeviceSpec& sheet) {
     const DeviceSpec spec = WithInferredCells(sheet);
     const auto sms = static_cast<double>(spec.sm_count);
-    return Point{.generation = GenerationOf(spec).place,
+    return Point{.generation = kStepsOfGeneration * GenerationOf(spec).place,
                  .stacked = HasStackedMemory(spec) ? 1.0 : 0.0,
                  .flops_per_cycle = std::log(PeakTflops(spec, dtype) / sms / spec.boost_clock_mhz) / kStepOfRates,
                  .bytes_per_cycle = std::log(spec.mem_bandwidth_gb_s / sms) / kStepOfRates,

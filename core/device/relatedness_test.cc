@@ -39,6 +39,7 @@ TEST(RelatednessTest, CardsOfOneDieAreCloserThanOthers) {
   EXPECT_LT(related("h200-sxm", "a100-sxm4-80gb"), 0.5);
   EXPECT_LT(related("h200-sxm", "l40s"), 0.2);
   EXPECT_GT(related("l4", "l40s"), related("l4", "h100-sxm"));
+  EXPECT_LT(related("p100-pcie-16gb", "v100-pcie-32gb"), 0.3);
 }
 
 }  // namespace

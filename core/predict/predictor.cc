@@ -24,6 +24,9 @@ Predictor::~Predictor() = default;
 
 const DeviceSpec& Predictor::spec() const { return state_->spec; }
 const LoadedProfile* Predictor::profile() const { return state_->own == nullptr ? nullptr : &state_->own->loaded(); }
+const Profile* Predictor::transferred() const {
+  return state_->transfer == nullptr ? nullptr : &state_->transfer->loaded().profile;
+}
 std::int64_t Predictor::version() const { return state_->version; }
 
 absl::StatusOr<Estimate> Predictor::EstimateKernel(const Kernel& kernel, const EstimateOptions& options) const {

@@ -132,6 +132,7 @@ Table TableOf(const Table& pooled, const DeviceSpec& device, std::span<const dou
   table.interval.p99_ln = Widened(table.interval.p99_ln, narrower);
   table.interval.measured_p90_ln = std::min(table.interval.measured_p90_ln, table.interval.p90_ln);
   table.interval.measured_p99_ln = std::min(table.interval.measured_p99_ln, table.interval.p99_ln);
+  table.cv_mape *= static_cast<float>(narrower);
   table.pooling = {};
   table.inter_gpu = pooled.inter_gpu;
   table.transferred = true;

@@ -105,3 +105,22 @@ def mean_over(results, kind, field="mape"):
         if some:
             values.append(statistics.fmean(s[field] for s in some) if isinstance(some, list) else some[field])
     return statistics.fmean(values) if values else None
+
+
+def markdown(entries, results):
+    """A row a device and their mean: MAPE by shots and of the other forms, observed at or below p90."""
+    kinds = ("0", *map(str, SHOTS), "roofline", "inter-gpu")
+    lines = ["| table | device left out | 0 shots | 10 | 50 | data sheet | inter-GPU form | below p90: 0 | 10 | 50 |",
+             "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+
+    def cells(some):
+        means = [mean_over(some, kind) for kind in kinds] + [mean_over(some, kind, "below_p90") for kind in kinds[:3]]
+        return " | ".join("–" if value is None else f"{100 * value:.1f}" for value in means)
+
+    for entry in entries:
+        of_table = [r for r in results if r["table"] == entry["name"]]
+        for result in of_table:
+            lines.append(f"| {entry['name']} | {result['device']} | {cells([result['errors']])} |")
+        figures = " / ".join(map(str, entry["figures"].values()))
+        lines.append(f"| **{entry['name']}** | mean (to reach: {figures}) | {cells([r['errors'] for r in of_table])} |")
+    return lines
