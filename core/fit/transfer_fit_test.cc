@@ -130,7 +130,8 @@ TEST(TransferTest, ARelativeSaysMoreAndLeavesLessOpen) {
 
 TEST(TransferTest, ADeviceThatIsExcludedIsNoRelative) {
   const std::vector<std::string> without = {"a100-pcie-40gb"};
-  for (const Relative& relative : InheritedBy(Pool().tables.front(), Pool().pool, Spec("a100-pcie-80gb"), without).relatives)
+  for (const Relative& relative :
+       InheritedBy(Pool().tables.front(), Pool().pool, Spec("a100-pcie-80gb"), without).relatives)
     EXPECT_NE(relative.device, "a100-pcie-40gb");
 }
 
