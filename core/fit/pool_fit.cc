@@ -53,10 +53,6 @@ using Shares = std::map<std::string, double>;
 constexpr double kShares[] = {0, 0.25, 0.5, 0.75, 1};
 constexpr double kShareOfOneDevice = 0.7;
 
-// Student's t over the normal quantile, at 90 %, for 1, 2, … degrees of freedom: a
-// few devices say little of how far the next one is off.
-constexpr double kStudent[] = {2.40, 1.47, 1.28, 1.20, 1.15, 1.12};
-
 // A single device says nothing about how devices differ.
 constexpr Interval kOneDevice = {.p90_ln = 0.6F, .p99_ln = 1.4F, .measured_p90_ln = 0.6F, .measured_p99_ln = 1.4F};
 
@@ -292,9 +288,7 @@ void FillIntervals(const std::vector<LeftOut>& left_out, const Shares& shares, c
   }
   Pooling& pooling = table.pooling;
   const double noise = pooling.noise_ln;
-  const std::size_t freedom = std::min(left_out.size() - 1, std::size(kStudent));
-  pooling.device_ln = static_cast<float>(kStudent[freedom - 1] *
-                                         std::sqrt(std::max(squares - noise * noise, noise * noise / 4) / variance));
+  pooling.device_ln = static_cast<float>(std::sqrt(std::max(squares - noise * noise, noise * noise / 4) / variance));
   const double whole = std::hypot(noise, pooling.device_ln);
   std::vector<HeldOut> held_out;
   for (std::size_t d = 0; d < errors.size(); ++d) {
