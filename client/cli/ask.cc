@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "client/cli/inputs.h"
 #include "core/base/errors.h"
@@ -29,6 +30,28 @@ absl::StatusOr<std::optional<DeviceSpec>> OwnSpec(const ModelQuestion& question)
   return spec;
 }
 
+// "gemm fp16 graph: h200-sxm 0.8, …" for each table that rests on other devices.
+std::vector<std::string> RelativesOf(const Predictor& predictor, const GraphEstimate& estimate) {
+  std::set<Op> ops;
+  for (const GraphPart& part : estimate.parts) {
+    if (part.estimate.provenance == Provenance::kTransferred) ops.insert(part.kernel.op());
+  }
+  std::vector<std::string> lines;
+  const auto add = [&](const Profile* profile) {
+    if (profile == nullptr) return;
+    for (const Table& table : profile->tables) {
+      if (!ops.contains(table.key.op) || table.relatives.empty()) continue;
+      std::vector<std::string> relatives;
+      for (const Relative& relative : table.relatives)
+        relatives.push_back(fmt::format("{} {:.2f}", relative.device, relative.weight));
+      lines.push_back(fmt::format("{}: {}", Describe(table.key), fmt::join(relatives, ", ")));
+    }
+  };
+  add(predictor.profile() == nullptr ? nullptr : &predictor.profile()->profile);
+  add(predictor.transferred());
+  return lines;
+}
+
 absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& question, const Globals& globals,
                                                        const Graph& graph, const SymbolValues& dims) {
   GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Snapshot> snapshot,
@@ -47,6 +70,7 @@ absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& ques
     GPUETA_ASSIGN_OR_RETURN(answer.estimate, predictor->EstimateGraph(graph, dims, question.options));
     if (predictor->profile() != nullptr) answer.profile_id = predictor->profile()->id;
     answer.profile_version = predictor->version();
+    answer.relatives = RelativesOf(*predictor, answer.estimate);
     answers.push_back(std::move(answer));
   }
   return answers;

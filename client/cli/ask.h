@@ -27,6 +27,7 @@ struct DeviceAnswer {
   std::string profile_id;  // empty: no profile of its own
   std::int64_t profile_version = 0;
   GraphEstimate estimate;
+  std::vector<std::string> relatives;  // what was taken from which devices, a line a table; in process only
 };
 
 // One answer a device, in the order asked. With --server, through one

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -17,20 +18,49 @@ struct DevicesArgs {
   bool profiled_only = false;
 };
 
+nlohmann::json ToJson(const Table& table) {
+  nlohmann::json relatives = nlohmann::json::object();
+  for (const Relative& relative : table.relatives) relatives[relative.device] = relative.weight;
+  return {{"table", Describe(table.key)},
+          {"op", Name(table.key.op)},
+          {"rows", table.rows},
+          {"expected_error", table.cv_mape},
+          {"relatives", relatives}};
+}
+
+// The devices that tables take most from, the heaviest first: each by its largest weight.
+std::string RelativesOf(const Profile& profile) {
+  constexpr std::size_t kNamed = 2;
+  constexpr double kLeastWeight = 0.05;
+  std::map<std::string, double> weights;
+  for (const Table& table : profile.tables) {
+    for (const Relative& relative : table.relatives)
+      weights[relative.device] = std::max<double>(weights[relative.device], relative.weight);
+  }
+  std::vector<std::pair<double, std::string>> sorted;
+  for (const auto& [device, weight] : weights) sorted.emplace_back(-weight, device);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::string> named;
+  for (const auto& [weight, device] : sorted) {
+    if (named.size() < kNamed && -weight >= kLeastWeight) named.push_back(fmt::format("{} {:.2f}", device, -weight));
+  }
+  return named.empty() ? "other devices" : fmt::format("other devices ({})", fmt::join(named, ", "));
+}
+
 nlohmann::json ToJson(const DeviceSpec& spec, const std::vector<std::string>& aliases, const Predictor* predictor) {
   nlohmann::json out = {{"slug", spec.slug},           {"name", spec.name},
                         {"aliases", aliases},          {"architecture", spec.architecture},
                         {"sm_count", spec.sm_count},   {"mem_bandwidth_gb_s", spec.mem_bandwidth_gb_s},
                         {"memory_gb", spec.memory_gb}, {"fp32_tflops", spec.fp32_tflops},
                         {"profile", nullptr}};
-  if (predictor != nullptr) {
+  if (const Profile* transferred = predictor == nullptr ? nullptr : predictor->transferred(); transferred != nullptr) {
     nlohmann::json tables = nlohmann::json::array();
-    for (const Table& table : predictor->profile()->profile.tables) {
-      tables.push_back({{"table", Describe(table.key)},
-                        {"op", Name(table.key.op)},
-                        {"rows", table.rows},
-                        {"expected_error", table.cv_mape}});
-    }
+    for (const Table& table : transferred->tables) tables.push_back(ToJson(table));
+    out["transferred"] = tables;
+  }
+  if (predictor != nullptr && predictor->profile() != nullptr) {
+    nlohmann::json tables = nlohmann::json::array();
+    for (const Table& table : predictor->profile()->profile.tables) tables.push_back(ToJson(table));
     nlohmann::json sources = nlohmann::json::array();
     for (const ProfileSource& source : predictor->profile()->profile.sources)
       sources.push_back({{"name", source.name}, {"rows", source.rows}});
@@ -42,10 +72,12 @@ nlohmann::json ToJson(const DeviceSpec& spec, const std::vector<std::string>& al
   return out;
 }
 
-// "gemm 7%, conv2d 18%": the range over an op's tables.
-std::string ErrorsByOp(const Predictor& predictor) {
+// "gemm 7%, conv2d 18%": the range over an op's tables. Of tables without
+// deviations nobody knows.
+std::string ErrorsByOp(const Profile& profile) {
   std::map<Op, std::pair<double, double>> ranges;
-  for (const Table& table : predictor.profile()->profile.tables) {
+  for (const Table& table : profile.tables) {
+    if (!(table.cv_mape > 0)) continue;
     const auto [it, fresh] = ranges.try_emplace(table.key.op, table.cv_mape, table.cv_mape);
     it->second = {std::min<double>(it->second.first, table.cv_mape),
                   std::max<double>(it->second.second, table.cv_mape)};
@@ -70,23 +102,26 @@ absl::Status Devices(const DevicesArgs& args, const Globals& globals) {
     listed.insert(spec.slug);
     const bool has_profile = std::binary_search(profiled.begin(), profiled.end(), spec.slug);
     if (args.profiled_only && !has_profile) return absl::OkStatus();
-    std::shared_ptr<const Predictor> predictor;
-    if (has_profile) {
-      GPUETA_ASSIGN_OR_RETURN(predictor, snapshot->Find(spec.slug));
-    }
+    GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Predictor> predictor, snapshot->Find(spec.slug));
     if (globals.json) {
       json.push_back(ToJson(spec, aliases, predictor.get()));
       return absl::OkStatus();
     }
-    std::string backing = "data sheet, other devices";
-    if (predictor != nullptr) {
+    std::string backing = "data sheet";
+    std::string errors;
+    if (const Profile* transferred = predictor->transferred(); transferred != nullptr) {
+      backing += ", " + RelativesOf(*transferred);
+      errors = ErrorsByOp(*transferred);
+    }
+    if (has_profile) {
+      errors = ErrorsByOp(predictor->profile()->profile);
       std::int64_t rows = 0;
       for (const Table& t : predictor->profile()->profile.tables) rows += t.rows;
       backing = fmt::format("profile {}, {} rows", predictor->profile()->id.substr(0, 8), rows);
     }
     table.Add({spec.slug, spec.architecture, spec.sm_count > 0 ? std::to_string(spec.sm_count) : "",
                fmt::format("{:.0f}", spec.mem_bandwidth_gb_s), fmt::format("{:.1f}", spec.fp32_tflops), backing,
-               predictor != nullptr ? ErrorsByOp(*predictor) : ""});
+               errors});
     return absl::OkStatus();
   };
   for (const std::string& slug : profiled) {

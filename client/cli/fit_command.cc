@@ -5,6 +5,7 @@
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "client/cli/command.h"
@@ -22,6 +23,7 @@ struct FitArgs {
   std::string spec;
   std::vector<std::string> exclude;
   std::string out;
+  std::string base = "none";
   bool pool = false;
 };
 
@@ -37,13 +39,40 @@ nlohmann::json ToJson(const Profile& profile, const std::string& id, const std::
   return {{"device", profile.device}, {"id", id}, {"path", path}, {"tables", tables}};
 }
 
+// Slugs without their aliases.
+std::set<std::string> Excluded(const FitArgs& args) {
+  std::set<std::string> excluded;
+  for (const std::string& slug : args.exclude) excluded.insert(Catalogue::BuiltIn().CanonicalSlug(slug));
+  return excluded;
+}
+
+// The transfer profile among those in --base.
+absl::StatusOr<std::optional<Profile>> BaseOf(const FitArgs& args) {
+  if (args.base == "none") return std::nullopt;
+  GPUETA_ASSIGN_OR_RETURN(std::vector<LoadedProfile> profiles, LoadProfileDirectory(args.base));
+  for (LoadedProfile& loaded : profiles) {
+    if (loaded.profile.transfer) return std::move(loaded.profile);
+  }
+  return NotFound("--base: {} has no transfer profile; make one with fit --pool, or give --base none", args.base);
+}
+
 absl::StatusOr<Profile> FitPool(const FitArgs& args, std::vector<Measurement> rows, const FitOptions& options) {
   const Catalogue& catalogue = Catalogue::BuiltIn();
-  std::set<std::string> excluded;
-  for (const std::string& slug : args.exclude) excluded.insert(catalogue.CanonicalSlug(slug));
+  const std::set<std::string> excluded = Excluded(args);
   std::erase_if(rows, [&](const Measurement& row) { return excluded.contains(catalogue.CanonicalSlug(row.device)); });
   return FitTransferProfile(
       rows, [&](const std::string& slug) { return catalogue.Get(slug); }, options);
+}
+
+// What the pool's devices have in common was learnt from this one, too.
+void WarnIfSeen(const Profile& base, const DeviceSpec& spec) {
+  for (const DeviceSpec& seen : base.pool) {
+    if (seen.slug != spec.slug) continue;
+    fmt::print(stderr,
+               "gpueta: the transfer profile in --base was fitted to {} as well; for an honest test make one with fit "
+               "--pool --exclude {}\n",
+               spec.slug, spec.slug);
+  }
 }
 
 // SOURCE_DATE_EPOCH (reproducible-builds.org) makes the file the same each time.
@@ -65,6 +94,13 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
     profile = FitPool(args, std::move(rows), options);
   } else {
     GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, ReadSpec(args.device, args.spec));
+    GPUETA_ASSIGN_OR_RETURN(const std::optional<Profile> base, BaseOf(args));
+    if (base.has_value()) {
+      options.base = &*base;
+      const std::set<std::string> excluded = Excluded(args);
+      options.without.assign(excluded.begin(), excluded.end());
+      WarnIfSeen(*base, spec);
+    }
     profile = FitProfile(spec, rows, options);
   }
   if (!profile.ok()) return profile.status();
@@ -93,9 +129,12 @@ void AddFit(CLI::App& app, const Globals& globals, Chosen& chosen) {
   fit->add_option("--spec", args->spec, "CSV with the device's own spec row, for devices outside the catalogue")
       ->check(CLI::ExistingFile);
   auto* pool = fit->add_flag("--pool", args->pool, "Pool all devices of the files into a transfer profile");
-  fit->add_option("--exclude", args->exclude, "With --pool: devices to leave out, e.g. for an honest test")
-      ->delimiter(',')
-      ->needs(pool);
+  auto* base = fit->add_option("--base", args->base,
+                               "Start from the transfer profile of this directory: right for a few measurements")
+                   ->capture_default_str();
+  base->excludes(pool);
+  fit->add_option("--exclude", args->exclude, "Devices that nothing is learnt from, e.g. for an honest test")
+      ->delimiter(',');
   fit->add_option("--out", args->out, "Profile file to write")->required();
   device->excludes(pool);
   fit->callback([args, &globals, &chosen] {

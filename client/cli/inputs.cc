@@ -1,5 +1,7 @@
 #include "client/cli/inputs.h"
 
+#include <algorithm>
+
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
 
@@ -77,6 +79,11 @@ absl::StatusOr<const Predictor*> Predictors::For(const std::string& slug) {
     GPUETA_ASSIGN_OR_RETURN(predictor, snapshot_->Find(slug));
   }
   return predictor.get();
+}
+
+void Predictors::Add(const DeviceSpec& spec) {
+  const std::vector<std::string> profiled = snapshot_->ProfiledDevices();
+  if (!std::binary_search(profiled.begin(), profiled.end(), spec.slug)) by_slug_[spec.slug] = snapshot_->ForSpec(spec);
 }
 
 absl::StatusOr<Client> ConnectToServer(const Globals& globals) {

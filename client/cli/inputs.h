@@ -40,6 +40,8 @@ class Predictors {
   explicit Predictors(std::shared_ptr<const Snapshot> snapshot) : snapshot_(std::move(snapshot)) {}
   // Lives as long as this. Errors as Snapshot::Find.
   absl::StatusOr<const Predictor*> For(const std::string& slug);
+  // A device by its own spec, unless it has a profile.
+  void Add(const DeviceSpec& spec);
 
  private:
   std::shared_ptr<const Snapshot> snapshot_;

@@ -29,7 +29,7 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
       ->allow_extra_args(false)
       ->delimiter(',');
   predict->add_option("--estimator", args->kernels.estimator,
-                      "A form by name: family, kernel-aware, roofline (default: the best one)");
+                      "A form by name: family, kernel-aware, inter-gpu, roofline (default: the best one)");
   auto* out = predict->add_option("--out", args->kernels.out, "With --kernels: CSV to write");
   AddDimOptions(*predict, args->model.dims);
   AddRunOptions(*predict, args->model.run);
@@ -42,10 +42,11 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   out->needs(kernels);
   for (const char* of_models :
        {"--batch", "--seq", "--dim", "--phase", "--kv-len", "--dtype", "--kv-dtype", "--mode", "--attention", "--tp",
-        "--pp", "--ep", "--train", "--optimiser", "--spec", "--explain", "--csv"}) {
+        "--pp", "--ep", "--train", "--optimiser", "--explain", "--csv"}) {
     kernels->excludes(predict->get_option(of_models));
   }
   predict->callback([args, model, kernels, &globals, &chosen] {
+    args->kernels.spec = args->model.spec;
     if (kernels->count() > 0) {
       chosen = [args, &globals] { return PredictKernels(args->kernels, globals); };
       return;

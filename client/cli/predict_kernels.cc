@@ -35,6 +35,11 @@ absl::Status PredictKernels(const PredictKernelsArgs& args, const Globals& globa
   GPUETA_ASSIGN_OR_RETURN(const std::vector<std::string> lines, ReadLines(args.kernels));
   GPUETA_ASSIGN_OR_RETURN(std::shared_ptr<const Snapshot> snapshot, OpenSnapshot(globals, args.profile_paths));
   Predictors predictors(std::move(snapshot));
+  if (!args.spec.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(DeviceSpec spec, ReadSpec("", args.spec));
+    if (spec.slug.empty() && args.devices.size() == 1) spec.slug = args.devices.front();
+    predictors.Add(spec);
+  }
   const bool own_device = args.devices.empty();
   // A predicted device is a column of its own only where it is not the row's.
   std::string out = lines.front() + (own_device ? "" : ",predicted_device") +

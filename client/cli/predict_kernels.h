@@ -15,6 +15,7 @@ struct PredictKernelsArgs {
   std::vector<std::string> profile_paths;
   std::vector<std::string> devices;  // empty: the rows' own device column
   std::string estimator;
+  std::string spec;  // file with a spec row, for a device outside the catalogue
   std::string out;
 };
 

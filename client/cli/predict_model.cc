@@ -47,6 +47,7 @@ nlohmann::json ToJson(const DeviceAnswer& answer) {
           {"estimator", e.estimator},
           {"kernels", kernels},
           {"memory_bytes", e.memory_bytes},
+          {"relatives", answer.relatives},
           {"warnings", e.warnings}};
 }
 
@@ -134,7 +135,12 @@ absl::Status PredictModel(const PredictModelArgs& args, const Globals& globals) 
   }
   PrintTotals(answers);
   if (answers.size() == 1 || args.explain) {
-    for (const DeviceAnswer& answer : answers) PrintParts(answer, args.explain);
+    for (const DeviceAnswer& answer : answers) {
+      PrintParts(answer, args.explain);
+      if (!args.explain || answer.relatives.empty()) continue;
+      fmt::print("relatives of {}, with their weights:\n", answer.device);
+      for (const std::string& line : answer.relatives) fmt::print("  {}\n", line);
+    }
   }
   std::set<std::string> said;
   for (const DeviceAnswer& answer : answers) {

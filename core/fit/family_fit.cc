@@ -38,7 +38,14 @@ class Rows {
     VisitForm(data_.key.op, data_.key.phase, [&]<class Form>() {
       for (std::size_t i = 0; i < positions_.size(); ++i) {
         const std::size_t p = positions_[i];
-        const double us = Form::template LatencyUs<double>(data_.machines[p], theta_of(i), row_dims_[i].data());
+        const double* theta = theta_of(i);
+        double scaled[Form::kParams.size()];
+        if (!data_.scales.empty()) {
+          for (std::size_t t = 0; t < Form::kParams.size(); ++t)
+            scaled[t] = theta[t] * ScaleFactor(data_.scales[p], Form::kParams[t].scales);
+          theta = scaled;
+        }
+        const double us = Form::template LatencyUs<double>(data_.machines[p], theta, row_dims_[i].data());
         out[i] = std::log(us) - data_.ln_us[static_cast<Eigen::Index>(p)];
       }
     });
@@ -66,7 +73,7 @@ std::vector<float> ToFloat(const std::vector<double>& theta, std::span<const Par
 
 }  // namespace
 
-std::vector<Variant> FitFamily(const TableData& data) {
+std::vector<Variant> FitFamily(const TableData& data, bool every_param_by_label) {
   const std::span<const ParamSpec> params = FormInfoOf(data.key.op, data.key.phase).params;
   std::vector<double> start;
   for (const ParamSpec& param : params) start.push_back(param.start);
@@ -87,9 +94,10 @@ std::vector<Variant> FitFamily(const TableData& data) {
   std::vector<bool> own, shared;
   std::size_t own_count = 0;
   for (const ParamSpec& param : params) {
-    own.push_back(param.per_label);
-    shared.push_back(!param.per_label);
-    own_count += param.per_label ? 1 : 0;
+    const bool by_label = param.per_label || every_param_by_label;
+    own.push_back(by_label);
+    shared.push_back(!by_label);
+    own_count += by_label ? 1 : 0;
   }
   std::vector<std::vector<double>> thetas(data.labels.size(), pooled);
   std::vector<bool> has_own(data.labels.size(), false);

@@ -11,8 +11,9 @@ namespace gpueta {
 
 // One variant for each of data.labels, in that order. Parameters shared by all
 // labels are equal in all variants; a label with too few rows for parameters
-// of its own repeats those of "*".
-std::vector<Variant> FitFamily(const TableData& data);
+// of its own repeats those of "*". With `every_param_by_label` nothing is shared:
+// for rows of many devices, where there are enough of each label.
+std::vector<Variant> FitFamily(const TableData& data, bool every_param_by_label = false);
 
 // ln(latency) by the variants, one a row.
 Eigen::VectorXd PredictFamily(const TableData& data, const std::vector<Variant>& variants);

@@ -8,6 +8,7 @@
 #include "core/device/machine_of.h"
 #include "core/fit/family_fit.h"
 #include "core/fit/table_fit.h"
+#include "core/fit/transferred_fit.h"
 
 namespace gpueta {
 namespace {
@@ -79,6 +80,8 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
   profile.device = spec.slug;
   profile.spec = spec;
   profile.sources = SourcesOf(rows);
+  std::vector<std::string> without = options.without;
+  without.push_back(spec.slug);
   std::size_t done = 0;
   const RowsByKey groups = GroupByKey(rows);
   for (const auto& [key, own] : groups) {
@@ -87,6 +90,11 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
     done += own.size();
     TableData data = MakeTableData(key, WithOtherDTypes(key, groups), [&](const Measurement&) { return machine; });
     if (data.rows.size() > own.size()) AlignOtherDTypes(data);
+    const Table* pooled = options.base == nullptr ? nullptr : options.base->Find(key);
+    if (pooled != nullptr && !pooled->pooling.deviations.empty() && data.size() <= kMostTransferredRows) {
+      profile.tables.push_back(FitTransferred(data, *pooled, options.base->pool, spec, without, options.seed));
+      continue;
+    }
     profile.tables.push_back(FitTable(data, options.seed));
   }
   if (options.progress) options.progress(1, "done");

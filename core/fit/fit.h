@@ -18,6 +18,10 @@ struct FitOptions {
   std::uint64_t seed = 0;
   // Called as work proceeds with the share done and what is being fitted.
   std::function<void(double share, std::string_view what)> progress;
+  // A transfer profile to start from, and devices (slugs of its pool) that must
+  // not count as relatives; the fitted device itself never does. May be null.
+  const Profile* base = nullptr;
+  std::vector<std::string> without;
 };
 
 // One table for each key among the rows. Rows must all be of the device (the

@@ -174,10 +174,7 @@ Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const 
   return residual;
 }
 
-namespace {
-
-// Units of the last hidden layer and a constant: [row][unit].
-Eigen::MatrixXd LastHidden(const Residual& residual, const Eigen::MatrixXf& x) {
+Eigen::MatrixXd LastHiddenUnits(const Residual& residual, const Eigen::MatrixXf& x) {
   const std::vector<Matrix> activations =
       Forward(LayersOf(residual), Standardised(x, residual.feature_mean, residual.feature_scale));
   const Matrix& hidden = activations[activations.size() - 2];
@@ -187,13 +184,11 @@ Eigen::MatrixXd LastHidden(const Residual& residual, const Eigen::MatrixXf& x) {
   return units;
 }
 
-}  // namespace
-
 void FitSpread(const Eigen::MatrixXf& x, const Eigen::VectorXd& spread, Residual& residual) {
   constexpr double kRidge = 1e-3;  // of the mean diagonal: units may be dead
   const double mean = spread.mean();
   if (residual.weights.empty() || !(mean > 0)) return;
-  const Eigen::MatrixXd units = LastHidden(residual, x);
+  const Eigen::MatrixXd units = LastHiddenUnits(residual, x);
   Eigen::MatrixXd gram = units.transpose() * units;
   gram.diagonal().array() += kRidge * gram.diagonal().mean();
   const Eigen::VectorXd weights = gram.ldlt().solve(units.transpose() * (spread / mean));
@@ -204,7 +199,7 @@ Eigen::VectorXd EvaluateSpread(const Residual& residual, const Eigen::MatrixXf& 
   if (residual.spread_weights.empty()) return Eigen::VectorXd::Ones(x.rows());
   const Eigen::Map<const Eigen::VectorXf> weights(residual.spread_weights.data(),
                                                   static_cast<Eigen::Index>(residual.spread_weights.size()));
-  return (LastHidden(residual, x) * weights.cast<double>()).cwiseMax(kMinSpread).cwiseMin(kMaxSpread);
+  return (LastHiddenUnits(residual, x) * weights.cast<double>()).cwiseMax(kMinSpread).cwiseMin(kMaxSpread);
 }
 
 Eigen::VectorXf EvaluateNetwork(const Residual& residual, const Eigen::MatrixXf& x) {

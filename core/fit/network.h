@@ -26,6 +26,10 @@ Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const 
 // The network's output for each row.
 Eigen::VectorXf EvaluateNetwork(const Residual& residual, const Eigen::MatrixXf& x);
 
+// Units of the last hidden layer and a constant, what the last layer is linear
+// in: [row][unit].
+Eigen::MatrixXd LastHiddenUnits(const Residual& residual, const Eigen::MatrixXf& x);
+
 // Fills spread_weights by least squares: spread of each row of x, in any unit;
 // what is fitted is its ratio to the mean.
 void FitSpread(const Eigen::MatrixXf& x, const Eigen::VectorXd& spread, Residual& residual);

@@ -64,6 +64,7 @@ TableData TableData::Subset(std::span<const std::size_t> positions) const {
     out.rows.push_back(rows[position]);
     out.machines.push_back(machines[position]);
     out.label_of_row.push_back(label_of_row[position]);
+    if (!scales.empty()) out.scales.push_back(scales[position]);
     out.dims.row(r) = dims.row(static_cast<Eigen::Index>(position));
     out.ln_us[r] = ln_us[static_cast<Eigen::Index>(position)];
     ++r;

@@ -10,6 +10,7 @@
 #include "core/ops/forms.h"
 #include "core/ops/machine.h"
 #include "core/ops/table_key.h"
+#include "core/profile/transfer.h"
 
 namespace gpueta {
 
@@ -21,6 +22,9 @@ struct TableData {
   Eigen::VectorXd ln_us;
   std::vector<std::string> labels;  // "*" first, then every label that occurs, sorted
   std::vector<int> label_of_row;    // index into labels, never 0 unless there are no labels
+  // What parameters are multiplied by, one a row; empty: they are the devices'
+  // own. Of rows of several devices only.
+  std::vector<DeviceScale> scales;
 
   Eigen::Index size() const { return ln_us.size(); }
 

@@ -30,6 +30,8 @@ std::vector<std::size_t> RandomPositions(std::size_t count, std::size_t wanted, 
   return positions;
 }
 
+}  // namespace
+
 void RememberMeasured(const TableData& data, const Eigen::VectorXd& predicted_ln, double noise_ln, double spread_ln,
                       Table& table) {
   std::map<std::uint32_t, std::pair<double, int>> sums;  // hash to Σ ln(observed/predicted) and count
@@ -50,8 +52,6 @@ void RememberMeasured(const TableData& data, const Eigen::VectorXd& predicted_ln
     table.measured_ln.push_back(static_cast<float>(shrink * sum.first / sum.second));
   }
 }
-
-}  // namespace
 
 void FillHull(const TableData& data, Table& table) {
   for (Eigen::Index d = 0; d < data.dims.cols(); ++d) {

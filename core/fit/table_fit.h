@@ -12,6 +12,11 @@ namespace gpueta {
 // Deterministic for equal rows and seed.
 Table FitTable(const TableData& data, std::uint64_t seed);
 
+// Measured kernels answer with their measurement: what `predicted_ln` lacks,
+// shrunk by the noise of a measurement against the spread of such errors.
+void RememberMeasured(const TableData& data, const Eigen::VectorXd& predicted_ln, double noise_ln, double spread_ln,
+                      Table& table);
+
 // The hull and the floor of the rows.
 void FillHull(const TableData& data, Table& table);
 

@@ -15,6 +15,7 @@
 // formula for both. Both functions are branch-free.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -26,6 +27,18 @@ namespace gpueta {
 // Real cards exceed the clocks and bandwidths of their data sheets by a little.
 inline constexpr double kAboveDataSheet = 1.1;
 
+// What of a device a parameter goes with, beyond the numbers of Machine: how
+// parameters fitted on some devices become those of another one
+// (core/profile/transfer.h).
+enum class Scales : std::uint8_t {
+  kShape,    // nothing: the same on every device
+  kFixed,    // what a launch costs
+  kCompute,  // time at the peak rate
+  kMemory,   // time at the full bandwidth
+  kLatency,  // clock cycles
+  kFill,     // what one SM has to keep in flight
+};
+
 struct ParamSpec {
   std::string_view name;
   double start;
@@ -34,6 +47,7 @@ struct ParamSpec {
   // Fitted for each label (vector op, attention kernel, collective); otherwise
   // shared by all labels of a table.
   bool per_label = false;
+  Scales scales = Scales::kShape;
 };
 
 }  // namespace gpueta

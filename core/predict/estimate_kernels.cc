@@ -62,7 +62,9 @@ class Groups {
 absl::StatusOr<std::uint8_t> Groups::Find(const Kernel& kernel) {
   // A collective's backend is part of its question. A kernel's name may choose
   // another form; that of an attention is in its label.
-  if (kernel.op() == Op::kCollective || (!kernel.launch.kernel.empty() && kernel.op() != Op::kAttention)) return kNone;
+  if (options_.estimator == kInterGpuEstimator || kernel.op() == Op::kCollective ||
+      (!kernel.launch.kernel.empty() && kernel.op() != Op::kAttention))
+    return kNone;
   const Key key = KeyOf(kernel);
   std::size_t slot = (key.label_hash ^ (key.label_hash >> 32) ^ ((key.kind * 0x9E3779B1U) >> 16)) % kSlots;
   for (; slots_[slot] != kNone; slot = (slot + 1) % kSlots) {

@@ -24,6 +24,9 @@ Predictor::~Predictor() = default;
 
 const DeviceSpec& Predictor::spec() const { return state_->spec; }
 const LoadedProfile* Predictor::profile() const { return state_->own == nullptr ? nullptr : &state_->own->loaded(); }
+const Profile* Predictor::transferred() const {
+  return state_->transfer == nullptr ? nullptr : &state_->transfer->loaded().profile;
+}
 std::int64_t Predictor::version() const { return state_->version; }
 
 absl::StatusOr<Estimate> Predictor::EstimateKernel(const Kernel& kernel, const EstimateOptions& options) const {
@@ -116,6 +119,12 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
   const Variant& parameters = table.variants[static_cast<std::size_t>(variant.index)];
   out.notes.push_back(fmt::format("table {} of {}, {} measurements", Describe(table.key),
                                   route.own ? "this device" : "other devices", table.rows));
+  if (!table.relatives.empty()) {
+    std::vector<std::string> relatives;
+    for (const Relative& relative : table.relatives)
+      relatives.push_back(fmt::format("{} {:.2f}", relative.device, relative.weight));
+    out.notes.push_back(fmt::format("departs from the pool as its relatives do: {}", fmt::join(relatives, ", ")));
+  }
   out.notes.push_back(variant.exact ? fmt::format("parameters of label \"{}\"", parameters.label)
                                     : fmt::format("label \"{}\" was not measured; \"{}\" stands in", LabelOf(kernel),
                                                   parameters.label));

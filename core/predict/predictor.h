@@ -89,6 +89,9 @@ class Predictor {
 
   const DeviceSpec& spec() const;
   const LoadedProfile* profile() const;  // nullptr: answers from transfer and data sheet
+  // What other devices taught, moved to this one; nullptr without a transfer
+  // profile.
+  const Profile* transferred() const;
   std::int64_t version() const;
 
   // INVALID_ARGUMENT for a kernel that Validate refuses or an unknown

@@ -8,11 +8,13 @@
 #include "core/predict/launch_residual.h"
 #include "core/predict/row_loops.h"
 #include "core/predict/wave.h"
+#include "core/profile/transfer.h"
 
 namespace gpueta {
 namespace {
 
-constexpr std::array kEstimators = {kFamilyEstimator, kLaunchEstimator, kKernelAwareEstimator, kRooflineEstimator};
+constexpr std::array kEstimators = {kFamilyEstimator, kLaunchEstimator, kKernelAwareEstimator, kInterGpuEstimator,
+                                    kRooflineEstimator};
 
 // A data sheet says what is possible, not what libraries reach: observed
 // latencies are 1 to 3 times the roofline, rarely more than 8 times.
@@ -35,6 +37,7 @@ constexpr double kLaunchBoundShare = 1.0 / 3;
 
 Provenance Settle(Provenance of_table, const Route& route) {
   if (!route.own) return Provenance::kTransferred;
+  if (route.table->table().transferred && of_table != Provenance::kMeasured) return Provenance::kTransferred;
   // Another dtype or timing of this device is evidence from outside the table.
   return route.exact ? of_table : Provenance::kExtrapolated;
 }
@@ -50,6 +53,15 @@ void SetLatency(double p50, double p90_factor, double p99_factor, const Correcti
     estimate.correction = factor;
   }
   estimate.latency_us = {p50, p50 * p90_factor, p50 * p99_factor};
+}
+
+// A pooled profile's tables, moved to the device. What was fitted to no devices
+// in particular stays as it is.
+std::shared_ptr<const CompiledProfile> MovedTo(const DeviceSpec& spec, std::shared_ptr<const CompiledProfile> pooled) {
+  if (pooled == nullptr || pooled->loaded().profile.pool.empty()) return pooled;
+  const LoadedProfile& loaded = pooled->loaded();
+  return std::make_shared<const CompiledProfile>(
+      LoadedProfile{TransferTo(loaded.profile, spec), loaded.id, loaded.size_bytes});
 }
 
 Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine,
@@ -98,7 +110,7 @@ Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile
                         std::shared_ptr<const CompiledProfile> transfer_profile, std::int64_t profile_version)
     : spec(WithInferredCells(std::move(device))),
       own(std::move(own_profile)),
-      transfer(std::move(transfer_profile)),
+      transfer(MovedTo(spec, std::move(transfer_profile))),
       version(profile_version),
       routes(own.get(), transfer.get()) {
   for (DType dtype : kAllDTypes) {
@@ -180,13 +192,31 @@ std::optional<Predictor::State::OfLaunch> Predictor::State::AnswerOfLaunch(const
                   kKernelAwareEstimator};
 }
 
+const InterGpu* Predictor::State::InterGpuOf(const Kernel& kernel, std::optional<Timing> timing) const {
+  if (transfer == nullptr) return nullptr;
+  TableKey key = KeyOf(kernel, timing.value_or(Timing::kKernel));
+  for (const Table& table : transfer->loaded().profile.tables) {
+    if (!timing.has_value()) key.timing = table.key.timing;
+    if (table.key != key || table.inter_gpu.empty()) continue;
+    const std::string label = LabelOf(kernel);
+    const auto it = std::find_if(table.inter_gpu.begin(), table.inter_gpu.end(),
+                                 [&](const InterGpu& form) { return form.label == label; });
+    return it == table.inter_gpu.end() ? &table.inter_gpu.front() : &*it;
+  }
+  return nullptr;
+}
+
 void Predictor::State::Answer(const Question& question, CompiledTable::Input& input,
                               CompiledTable::Output& output) const {
   const Route& route = question.route;
   const Table& table = route.table->table();
   route.table->Evaluate(*question.machine, question.variant, question.label_hash, route.repeats, input, output);
-  if (route.exact) return;
   const int rows = input.block.rows;
+  if (route.exact) {
+    if (!table.transferred) return;
+    for (int r = 0; r < rows; ++r) output.provenance[r] = Settle(output.provenance[r], route);
+    return;
+  }
   if (table.key.timing != route.timing) {
     const float floor = table.key.timing == Timing::kEager ? table.floor_us : static_cast<float>(eager_floor_us);
     ConvertTimingRows(table.key.timing, route.timing, floor, rows, output.p50_us);
@@ -199,8 +229,20 @@ void Predictor::State::Answer(const Question& question, CompiledTable::Input& in
 
 absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, const Counts& counts,
                                                          const EstimateOptions& options) const {
-  GPUETA_ASSIGN_OR_RETURN(const Question question, Ask(kernel, options));
   const Machine<double>& machine = MachineFor(kernel);
+  if (options.estimator == kInterGpuEstimator) {
+    const InterGpu* form = InterGpuOf(kernel, options.timing);
+    if (form == nullptr)
+      return FailedPrecondition("no inter-GPU form for such kernels; fit a transfer profile to some of them");
+    Estimate estimate;
+    const double us = InterGpuUs(*form, kernel, spec);
+    estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
+    estimate.provenance = Provenance::kTransferred;
+    estimate.estimator = kInterGpuEstimator;
+    estimate.bound = BoundOf(kernel.op(), counts, machine, us);
+    return estimate;
+  }
+  GPUETA_ASSIGN_OR_RETURN(const Question question, Ask(kernel, options));
   const Route& route = question.route;
   if (route.table == nullptr) return RooflineEstimate(kernel, counts, machine, question, eager_floor_us);
 

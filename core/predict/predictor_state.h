@@ -17,6 +17,7 @@ inline constexpr std::string_view kFamilyEstimator = "family";
 inline constexpr std::string_view kKernelAwareEstimator = "kernel-aware";
 inline constexpr std::string_view kLaunchEstimator = "launch";
 inline constexpr std::string_view kRooflineEstimator = "roofline";
+inline constexpr std::string_view kInterGpuEstimator = "inter-gpu";
 
 // max(FLOPs over peak, bytes over bandwidth), in µs.
 double RooflineUs(const Counts& counts, const Machine<double>& machine);
@@ -40,7 +41,7 @@ struct Predictor::State {
 
   DeviceSpec spec;
   std::shared_ptr<const CompiledProfile> own;
-  std::shared_ptr<const CompiledProfile> transfer;
+  std::shared_ptr<const CompiledProfile> transfer;  // moved to this device
   std::int64_t version = 0;
   template <class T>
   using Machines = std::array<std::array<Machine<T>, kAllDTypes.size()>, kAllDTypes.size()>;
@@ -65,6 +66,8 @@ struct Predictor::State {
   };
   std::optional<OfLaunch> AnswerOfLaunch(const Kernel& kernel, const Question& question,
                                          const EstimateOptions& options) const;
+  // The inter-GPU form of the kernel's table and label, or nullptr.
+  const InterGpu* InterGpuOf(const Kernel& kernel, std::optional<Timing> timing) const;
   // Evaluates the rows in `input`.
   void Answer(const Question& question, CompiledTable::Input& input, CompiledTable::Output& output) const;
   // A kernel that is known to be valid, and its counts.

@@ -24,6 +24,7 @@ absl::StatusOr<std::shared_ptr<const Snapshot>> Snapshot::Build(std::vector<Acti
                                                                 const Catalogue& catalogue) {
   auto snapshot = std::shared_ptr<Snapshot>(new Snapshot());
   snapshot->catalogue_ = &catalogue;
+  snapshot->unprofiled_ = std::make_unique<Unprofiled[]>(catalogue.entries().size());
   for (ActiveProfile& active : profiles) {
     if (!active.loaded.profile.transfer) continue;
     if (snapshot->transfer_ != nullptr) return InvalidArgument("two transfer profiles are active; keep one");
@@ -67,8 +68,11 @@ absl::StatusOr<std::shared_ptr<const Predictor>> Snapshot::Find(
     }
     if (best != nullptr) return best->predictor;
   }
-  GPUETA_ASSIGN_OR_RETURN(DeviceSpec spec, catalogue_->Get(slug));
-  return ForSpec(spec);
+  const CatalogueEntry* entry = catalogue_->Find(slug);
+  if (entry == nullptr) return catalogue_->Get(slug).status();
+  Unprofiled& unprofiled = unprofiled_[static_cast<std::size_t>(entry - catalogue_->entries().data())];
+  std::call_once(unprofiled.once, [&] { unprofiled.predictor = ForSpec(entry->spec); });
+  return unprofiled.predictor;
 }
 
 std::shared_ptr<const Predictor> Snapshot::ForSpec(const DeviceSpec& spec) const {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,6 +58,13 @@ class Snapshot {
   static int MatchOf(const Candidate& candidate, const std::map<std::string, std::string>& asked);
   std::map<std::string, std::vector<Candidate>, std::less<>> by_device_;
   std::shared_ptr<const CompiledProfile> transfer_;
+  // Devices of the catalogue without a profile, by their place there; made when
+  // first asked for. Asking again does not wait.
+  struct Unprofiled {
+    std::once_flag once;
+    std::shared_ptr<const Predictor> predictor;
+  };
+  std::unique_ptr<Unprofiled[]> unprofiled_;
 };
 
 }  // namespace gpueta

@@ -61,6 +61,30 @@ absl::Status CheckConfig(const KernelConfig& config) {
   return absl::OkStatus();
 }
 
+absl::Status CheckPooling(const Table& table) {
+  const Pooling& pooling = table.pooling;
+  if (pooling.deviations.empty() && pooling.deviation_sd.empty()) return absl::OkStatus();
+  std::size_t expected = kScaleDeviations;
+  if (!table.residual.hidden.empty()) expected += static_cast<std::size_t>(table.residual.hidden.back()) + 1;
+  if (pooling.deviation_sd.size() != expected || !AllFinite(pooling.deviation_sd))
+    return FieldError("pooling.deviation_sd", fmt::format("must have {} finite values", expected));
+  for (const Deviation& deviation : pooling.deviations) {
+    if (deviation.values.size() != expected || !AllFinite(deviation.values))
+      return FieldError("pooling.deviations",
+                        fmt::format("of {} must have {} finite values", deviation.device, expected));
+  }
+  for (const float sd : {pooling.noise_ln, pooling.device_ln}) {
+    if (!(sd > 0 && sd < 20)) return FieldError("pooling", "noise_ln and device_ln must be above 0 and below 20");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInterGpu(const InterGpu& form) {
+  if (std::isfinite(form.slope) && std::isfinite(form.slope_per_bandwidth) && std::isfinite(form.constant_us))
+    return absl::OkStatus();
+  return FieldError("inter_gpu", fmt::format("of \"{}\" has a value that is not finite", form.label));
+}
+
 absl::Status CheckTable(const Table& table) {
   const FormInfo form = FormInfoOf(table.key.op, table.key.phase);
   if (table.variants.empty() || table.variants.front().label != "*") {
@@ -107,6 +131,8 @@ absl::Status CheckTable(const Table& table) {
   }
   if (!AllFinite(table.measured_ln)) return FieldError("measured_ln", "has a value that is not finite");
   for (const KernelConfig& config : table.kernel_configs) GPUETA_RETURN_IF_ERROR(CheckConfig(config));
+  GPUETA_RETURN_IF_ERROR(CheckPooling(table));
+  for (const InterGpu& inter_gpu : table.inter_gpu) GPUETA_RETURN_IF_ERROR(CheckInterGpu(inter_gpu));
   if (!std::isfinite(table.floor_us) || table.floor_us < 0)
     return FieldError("floor_us", "must be finite and not negative");
   if (!std::isfinite(table.cv_mape) || table.cv_mape < 0)

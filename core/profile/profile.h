@@ -65,6 +65,44 @@ struct KernelConfig {
   friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
 };
 
+// How one device departs from what its pool has in common, in ln(latency):
+// compute, memory and fixed cost, then one for each weight of the residual's
+// last layer, its constant last.
+struct Deviation {
+  std::string device;  // slug of one of Profile::pool
+  std::vector<float> values;
+  std::int64_t rows = 0;
+};
+inline constexpr std::size_t kScaleDeviations = 3;
+
+// What a table fitted over several devices knows of how they differ. Parameters
+// of such a table are those of a device with the reference clock and per-SM
+// bandwidth (core/profile/transfer.h); its interval is of a device that has
+// nothing to do with any of them.
+struct Pooling {
+  std::vector<Deviation> deviations;
+  std::vector<float> deviation_sd;  // how far a device unlike any other departs, value by value
+  float noise_ln = 0.1F;            // what is left over where a device's deviation is known
+  float device_ln = 0.3F;           // standard deviation of what devices as a whole are off by
+};
+
+// Published as MICRO'23's inter-GPU kernel-wise regression (Li et al. 2023):
+// t = slope·work + constant, slope linear in 1/bandwidth.
+struct InterGpu {
+  enum class Work : std::uint8_t { kFlops, kInputBytes, kOutputBytes };
+  std::string label;
+  Work work = Work::kFlops;
+  double slope = 0;                // µs a unit of work
+  double slope_per_bandwidth = 0;  // times µs a byte
+  double constant_us = 0;
+};
+
+// Where a device's table comes from.
+struct Relative {
+  std::string device;
+  float weight = 0;
+};
+
 // Fitted parameters of one table.
 struct Table {
   TableKey key;
@@ -84,6 +122,12 @@ struct Table {
   Interval launch_interval;
   float floor_us = 0;
   float cv_mape = 0;  // as a fraction
+  // Of tables over several devices only; otherwise no deviations.
+  Pooling pooling;
+  std::vector<InterGpu> inter_gpu;  // one a label; "*" first
+  // Of tables that rest on other devices' measurements more than on the rows.
+  bool transferred = false;
+  std::vector<Relative> relatives;
 };
 
 struct ProfileSource {
@@ -96,7 +140,8 @@ struct Profile {
   std::string device;  // slug
   DeviceSpec spec;     // the specification the fit used
   std::map<std::string, std::string> labels;
-  std::vector<Table> tables;  // sorted by key, keys are unique
+  std::vector<Table> tables;     // sorted by key, keys are unique
+  std::vector<DeviceSpec> pool;  // the devices that tables with deviations were fitted to
   std::vector<ProfileSource> sources;
   std::int64_t created_unix_s = 0;
   bool transfer = false;     // pooled over devices: answers for devices without a table of their own

@@ -42,6 +42,75 @@ Interval Decode(const v1::Table::Interval& message) {
           message.growth_per_octave()};
 }
 
+v1::Table::InterGpu::Work EncodeWork(InterGpu::Work work) {
+  switch (work) {
+    case InterGpu::Work::kFlops: return v1::Table::InterGpu::WORK_FLOPS;
+    case InterGpu::Work::kInputBytes: return v1::Table::InterGpu::WORK_INPUT_BYTES;
+    case InterGpu::Work::kOutputBytes: return v1::Table::InterGpu::WORK_OUTPUT_BYTES;
+  }
+  return v1::Table::InterGpu::WORK_UNSPECIFIED;
+}
+
+// What tables know of other devices.
+void EncodeTransfer(const Table& table, v1::Table* message) {
+  if (!table.pooling.deviations.empty()) {
+    v1::Table::Pooling* pooling = message->mutable_pooling();
+    for (const Deviation& deviation : table.pooling.deviations) {
+      v1::Table::Deviation* out = pooling->add_deviations();
+      out->set_device(deviation.device);
+      Append(deviation.values, out->mutable_values());
+      out->set_rows(deviation.rows);
+    }
+    Append(table.pooling.deviation_sd, pooling->mutable_deviation_sd());
+    pooling->set_noise_ln(table.pooling.noise_ln);
+    pooling->set_device_ln(table.pooling.device_ln);
+  }
+  for (const InterGpu& form : table.inter_gpu) {
+    v1::Table::InterGpu* out = message->add_inter_gpu();
+    out->set_label(form.label);
+    out->set_work(EncodeWork(form.work));
+    out->set_slope(form.slope);
+    out->set_slope_per_bandwidth(form.slope_per_bandwidth);
+    out->set_constant_us(form.constant_us);
+  }
+  message->set_transferred(table.transferred);
+  for (const Relative& relative : table.relatives) {
+    v1::Table::Relative* out = message->add_relatives();
+    out->set_device(relative.device);
+    out->set_weight(relative.weight);
+  }
+}
+
+absl::StatusOr<InterGpu::Work> DecodeWork(v1::Table::InterGpu::Work work) {
+  switch (work) {
+    case v1::Table::InterGpu::WORK_FLOPS: return InterGpu::Work::kFlops;
+    case v1::Table::InterGpu::WORK_INPUT_BYTES: return InterGpu::Work::kInputBytes;
+    case v1::Table::InterGpu::WORK_OUTPUT_BYTES: return InterGpu::Work::kOutputBytes;
+    default: return FieldError("inter_gpu.work", "is not a known measure of work");
+  }
+}
+
+absl::Status DecodeTransfer(const v1::Table& message, Table& table) {
+  const v1::Table::Pooling& pooling = message.pooling();
+  for (const v1::Table::Deviation& deviation : pooling.deviations()) {
+    table.pooling.deviations.push_back(
+        {deviation.device(), {deviation.values().begin(), deviation.values().end()}, deviation.rows()});
+  }
+  if (message.has_pooling()) {
+    table.pooling.deviation_sd.assign(pooling.deviation_sd().begin(), pooling.deviation_sd().end());
+    table.pooling.noise_ln = pooling.noise_ln();
+    table.pooling.device_ln = pooling.device_ln();
+  }
+  for (const v1::Table::InterGpu& form : message.inter_gpu()) {
+    GPUETA_ASSIGN_OR_RETURN(const InterGpu::Work work, DecodeWork(form.work()));
+    table.inter_gpu.push_back({form.label(), work, form.slope(), form.slope_per_bandwidth(), form.constant_us()});
+  }
+  table.transferred = message.transferred();
+  for (const v1::Table::Relative& relative : message.relatives())
+    table.relatives.push_back({relative.device(), relative.weight()});
+  return absl::OkStatus();
+}
+
 void EncodeTable(const Table& table, v1::Table* message) {
   *message->mutable_key() = wire::Encode(table.key);
   message->set_rows(table.rows);
@@ -73,6 +142,7 @@ void EncodeTable(const Table& table, v1::Table* message) {
     Encode(table.launch_residual, message->mutable_launch_residual());
     Encode(table.launch_interval, message->mutable_launch_interval());
   }
+  EncodeTransfer(table, message);
 }
 
 absl::StatusOr<Table> DecodeTable(const v1::Table& message) {
@@ -106,6 +176,7 @@ absl::StatusOr<Table> DecodeTable(const v1::Table& message) {
   }
   table.floor_us = message.floor_us();
   table.cv_mape = message.cv_mape();
+  GPUETA_RETURN_IF_ERROR(DecodeTransfer(message, table));
   return table;
 }
 
@@ -215,6 +286,7 @@ v1::Profile Encode(const Profile& profile) {
   message.set_created_unix_s(profile.created_unix_s);
   message.set_transfer(profile.transfer);
   message.set_host_issue_us(profile.host_issue_us);
+  for (const DeviceSpec& spec : profile.pool) *message.add_pool() = Encode(spec);
   return message;
 }
 
@@ -232,6 +304,7 @@ absl::StatusOr<Profile> Decode(const v1::Profile& message) {
   profile.created_unix_s = message.created_unix_s();
   profile.transfer = message.transfer();
   profile.host_issue_us = message.host_issue_us();
+  for (const v1::DeviceSpec& spec : message.pool()) profile.pool.push_back(Decode(spec));
   return profile;
 }
 

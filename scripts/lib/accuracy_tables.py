@@ -62,3 +62,23 @@ KERNEL_KNOWN = ("GEMM fp32 v100", "GEMM fp32 t4", "GEMM fp32 p100", "GEMM fp32 a
 # library that was asked to run it: known before.
 LAUNCH = ("kernel", "grid_x", "grid_y", "grid_z", "block_x")
 OUTCOME = ("kernels", "latency_us")
+
+
+# Devices left out of the transfer profile: the table its pool is of, the rows
+# asked for, and mean errors over devices to reach with 0, 10 and 50 shots.
+def unseen(name, file, figures, pool, asked=None):
+    return {"name": name, "file": file, "figures": dict(zip(("0", "10", "50"), figures)), "pool": pool,
+            "asked": asked or {}}
+
+
+EAGER = {"timing": "eager", "dtype": "fp32"}
+TEST = {"source": "neusight-test"}
+UNSEEN = [
+    unseen("fp32 linear", "gemm.csv", (16.6, 12.6, 11.2), EAGER, {**TEST, "layer": "linear"}),
+    unseen("fp32 bmm", "gemm.csv", (18.2, 17.8, 17.2), EAGER, {**TEST, "layer": "bmm"}),
+    unseen("fp32 vector", "vector.csv", (14.9, 8.0, 8.0), EAGER, TEST),
+    unseen("fp32 conv2d", "conv2d.csv", (23.9, 20.4, 18.4), EAGER),
+    unseen("bf16 GEMM", "gemm.csv", (28, 17, 12.6), {"dtype": "bf16"}),
+    unseen("bf16 prefill", "attention.csv", (44, 18.6, 12.5), {"phase": "prefill"}),
+    unseen("bf16 decode", "attention.csv", (33.8, 26, 19.6), {"phase": "decode"}),
+]

@@ -235,6 +235,32 @@ TEST_F(CliTest, ASpecIsOfOneDevice) {
   ExpectOneLine(Run({"predict", kResnet, "--batch", "1", "--spec", spec, "--device", "t4"}), HasSubstr("mine"));
 }
 
+TEST_F(CliTest, ACardThatDoesNotExistYetIsFittedFromItsSpecAndAFewRows) {
+  const std::string profiles = GPUETA_SOURCE_DIR "/profiles";
+  const std::string spec = Write("spec.csv", "slug,mem_bandwidth_gb_s,fp32_tflops\nmy-card,500,11\n");
+  const std::string rows = Write("rows.csv", kVectorHeader +
+                                                 "my-card,x,eager,fp32,add,4096,4096,2,,,,,,,410\n"
+                                                 "my-card,x,eager,fp32,gelu,2048,4096,1,,,,,,,145\n");
+  const std::string asked = Write("asked.csv", kVectorHeader +
+                                                   "my-card,x,eager,fp32,add,4096,4096,2,,,,,,,\n"
+                                                   "my-card,x,eager,fp32,add,8192,4096,2,,,,,,,\n");
+  EXPECT_EQ(Run({"predict", "--kernels", asked, "--spec", spec, "--out", Path("before.csv")}).status, 0);
+  EXPECT_THAT(ReadFile(Path("before.csv")), HasSubstr("transferred"));
+  const std::vector<std::string> fit = {"fit", "--device", "my-card",          "--spec", spec, "--measurements",
+                                        rows,  "--out",    Path("my.profile"), "--base"};
+  const auto with = [&](const std::string& base) {
+    std::vector<std::string> arguments = fit;
+    arguments.push_back(base);
+    return Run(arguments);
+  };
+  ASSERT_EQ(with(profiles).status, 0);
+  EXPECT_EQ(Run({"predict", "--kernels", asked, "--profile", Path("my.profile"), "--out", Path("after.csv")}).status,
+            0);
+  EXPECT_THAT(ReadFile(Path("after.csv")), AllOf(HasSubstr("measured"), HasSubstr("transferred")));
+  std::filesystem::create_directory(Path("empty"));
+  ExpectOneLine(with(Path("empty")), HasSubstr("has no transfer profile; make one with fit --pool"));
+}
+
 TEST_F(CliTest, OptionsThatDoNotApplyAreRefused) {
   const std::string rows = Write("k.csv", "device,dtype,name,rows,cols,operands\nt4,fp32,add,64,64,2\n");
   EXPECT_EQ(Run({"predict", "--kernels", rows, "--out", Path("p.csv")}).status, 0);

@@ -17,13 +17,13 @@ namespace gpueta {
 struct PrefillForm {
   static constexpr int kDims = 7;  // batch, query_len, kv_len, heads, kv_heads, head_dim, causal
   static constexpr std::array<ParamSpec, 14> kParams = {{
-      {"fixed_us", 9, 0.3, 60, true},
-      {"compute", 1.6, 0.4, 12, true},
-      {"block_latency_us", 0.8, 0.01, 10, true},
-      {"read_kv", 1.2, 0.1, 10, true},
-      {"read_q", 1.2, 0.1, 10, true},
-      {"write_kv", 1.0, 0.02, 20, true},
-      {"batch_us", 0.05, 0.001, 5, true},
+      {"fixed_us", 9, 0.3, 60, true, Scales::kFixed},
+      {"compute", 1.6, 0.4, 12, true, Scales::kCompute},
+      {"block_latency_us", 0.8, 0.01, 10, true, Scales::kLatency},
+      {"read_kv", 1.2, 0.1, 10, true, Scales::kMemory},
+      {"read_q", 1.2, 0.1, 10, true, Scales::kMemory},
+      {"write_kv", 1.0, 0.02, 20, true, Scales::kMemory},
+      {"batch_us", 0.05, 0.001, 5, true, Scales::kLatency},
       {"overlap", 2, 1.02, 10, true},
       {"cache_gain", 0.5, 0.01, 0.97, true},
       {"cache_at", 0.5, 0.05, 6, true},
@@ -113,20 +113,20 @@ struct PrefillForm {
 struct DecodeForm {
   static constexpr int kDims = 7;
   static constexpr std::array<ParamSpec, 14> kParams = {{
-      {"fixed_us", 9, 0.3, 60, true},
-      {"read", 1.2, 0.3, 6, true},
+      {"fixed_us", 9, 0.3, 60, true, Scales::kFixed},
+      {"read", 1.2, 0.3, 6, true, Scales::kMemory},
       {"cache_gain", 0.6, 0.02, 0.98, true},
       {"cache_at", 0.9, 0.05, 6, true},
-      {"head_us", 0.3, 0.003, 10, true},
-      {"sequence_10ns", 3, 0.05, 60, true},
-      {"compute", 1, 0.05, 20, true},
-      {"block_latency_us", 0.3, 0.005, 5, true},
+      {"head_us", 0.3, 0.003, 10, true, Scales::kLatency},
+      {"sequence_10ns", 3, 0.05, 60, true, Scales::kLatency},
+      {"compute", 1, 0.05, 20, true, Scales::kCompute},
+      {"block_latency_us", 0.3, 0.005, 5, true, Scales::kLatency},
       {"overlap", 2, 1.02, 8, true},
       {"split_at", 20, 1, 400, true},
-      {"query", 1, 0.05, 40, true},
+      {"query", 1, 0.05, 40, true, Scales::kMemory},
       {"cache_sharpness", 3, 0.8, 10, true},
       {"balance", 0.7, 0.02, 0.99, true},
-      {"fill", 0.3, 0.01, 4, true},
+      {"fill", 0.3, 0.01, 4, true, Scales::kFill},
   }};
   static constexpr std::array<std::string_view, 14> kFeatures = {
       "log2 batch",  "log2 kv_len", "log2 heads",    "log2 kv_heads",  "log2 head_dim", "log2 group", "is mha",

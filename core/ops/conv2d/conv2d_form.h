@@ -15,16 +15,16 @@ namespace gpueta {
 struct Conv2dForm {
   static constexpr int kDims = 16;  // kConv2dDims
   static constexpr std::array<ParamSpec, 12> kParams = {{
-      {"fixed_us", 20, 0.05, 500},
-      {"compute_other", 1.4, 0.2, 10},
-      {"compute_3x3", 0.9, 0.2, 10},
-      {"compute_1x1", 1.4, 0.2, 10},
-      {"compute_depthwise", 4, 0.3, 60},
-      {"compute_grouped", 2, 0.3, 60},
-      {"memory", 1.3, 0.2, 10},
+      {"fixed_us", 20, 0.05, 500, false, Scales::kFixed},
+      {"compute_other", 1.4, 0.2, 10, false, Scales::kCompute},
+      {"compute_3x3", 0.9, 0.2, 10, false, Scales::kCompute},
+      {"compute_1x1", 1.4, 0.2, 10, false, Scales::kCompute},
+      {"compute_depthwise", 4, 0.3, 60, false, Scales::kCompute},
+      {"compute_grouped", 2, 0.3, 60, false, Scales::kCompute},
+      {"memory", 1.3, 0.2, 10, false, Scales::kMemory},
       {"overlap", 2, 1.02, 8},
       {"balance", 0.5, 0.01, 0.99},
-      {"layout", 0.3, 0.01, 10},
+      {"layout", 0.3, 0.01, 10, false, Scales::kMemory},
       {"cache_gain", 0.3, 0.02, 0.97},
       {"depth_overhead", 4, 0.1, 64},  // loop steps' worth of start-up in the reduction
   }};

@@ -19,18 +19,18 @@ namespace gpueta {
 struct GemmForm {
   static constexpr int kDims = 4;  // batch, m, n, k
   static constexpr std::array<ParamSpec, 12> kParams = {{
-      {"fixed_us", 2.5, 0.05, 120, true},
-      {"compute", 1.3, 0.3, 8, true},
-      {"read", 1.15, 0.4, 8},
-      {"write", 1.15, 0.2, 20},
+      {"fixed_us", 2.5, 0.05, 120, true, Scales::kFixed},
+      {"compute", 1.3, 0.3, 8, true, Scales::kCompute},
+      {"read", 1.15, 0.4, 8, false, Scales::kMemory},
+      {"write", 1.15, 0.2, 20, false, Scales::kMemory},
       {"cache_gain", 0.5, 0.02, 0.97},
-      {"k_latency_ns", 1.3, 0.02, 30},
+      {"k_latency_ns", 1.3, 0.02, 30, false, Scales::kLatency},
       {"k_saturation", 2000, 100, 30000},
       {"balance", 0.8, 0.01, 0.99},
       {"overlap", 2.5, 1.02, 12},
       {"cache_at", 0.5, 0.05, 3},
       {"cache_sharpness", 2.5, 0.5, 8},
-      {"quantise", 0.02, 0.001, 60},  // dynamic scaling of A: reads it twice, writes it once
+      {"quantise", 0.02, 0.001, 60, false, Scales::kMemory},  // dynamic scaling of A: reads it twice, writes it once
   }};
   static constexpr std::array<std::string_view, 15> kFeatures = {
       "log2 m",           "log2 n",      "log2 k",    "waste 64x64", "waste 128x128",

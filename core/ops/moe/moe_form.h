@@ -14,11 +14,11 @@ namespace gpueta {
 struct MoeForm {
   static constexpr int kDims = 7;  // num_tokens, hidden_size, inter_size, top_k, num_experts, tp, ep
   static constexpr std::array<ParamSpec, 11> kParams = {{
-      {"fixed_us", 20, 0.5, 300},
-      {"compute", 1.8, 0.2, 30},
-      {"memory", 1.2, 0.2, 20},
-      {"routing", 1, 0.01, 20},
-      {"expert_100ns", 0.2, 0.001, 50},
+      {"fixed_us", 20, 0.5, 300, false, Scales::kFixed},
+      {"compute", 1.8, 0.2, 30, false, Scales::kCompute},
+      {"memory", 1.2, 0.2, 20, false, Scales::kMemory},
+      {"routing", 1, 0.01, 20, false, Scales::kMemory},
+      {"expert_100ns", 0.2, 0.001, 50, false, Scales::kLatency},
       {"overlap", 2, 1.02, 8},
       {"cache_gain", 0.3, 0.01, 0.95},
       {"cache_at", 0.5, 0.02, 5},

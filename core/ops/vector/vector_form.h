@@ -13,13 +13,13 @@ namespace gpueta {
 struct VectorForm {
   static constexpr int kDims = 3;  // rows, cols, operands
   static constexpr std::array<ParamSpec, 7> kParams = {{
-      {"fixed_us", 3, 0.05, 120},
+      {"fixed_us", 3, 0.05, 120, false, Scales::kFixed},
       {"cache_gain", 0.4, 0.02, 0.97},
       {"cache_at", 0.5, 0.05, 4},
       {"cache_sharpness", 3, 0.5, 10},
       {"fixed_factor", 1, 0.3, 6, true},
-      {"memory", 1.2, 0.05, 60, true},
-      {"row_ns", 0.3, 0.001, 50, true},
+      {"memory", 1.2, 0.05, 60, true, Scales::kMemory},
+      {"row_ns", 0.3, 0.001, 50, true, Scales::kLatency},
   }};
   static constexpr std::array<std::string_view, 6> kFeatures = {"log2 rows",  "log2 cols", "log2 bytes",
                                                                 "clipped ws", "operands",  "cols not multiple 4"};

@@ -1,0 +1,187 @@
+// The transfer profile, and fitting from it with few rows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "core/device/catalogue.h"
+#include "core/device/machine_of.h"
+#include "core/device/relatedness.h"
+#include "core/feedback/error_summary.h"
+#include "core/fit/fit.h"
+#include "core/predict/compiled_table.h"
+#include "core/predict/predictor.h"
+#include "core/profile/transfer.h"
+
+namespace gpueta {
+namespace {
+
+constexpr TableKey kKey = {.op = Op::kGemm, .dtype = DType::kFp32, .timing = Timing::kEager};
+
+DeviceSpec Spec(const std::string& slug) { return Catalogue::BuiltIn().Get(slug).value(); }
+
+// Products on a device that follows its data sheet but for a factor on what
+// computing takes.
+std::vector<Measurement> Simulated(const DeviceSpec& spec, double compute, std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> noise(0, 0.03);
+  const Machine<double> machine = MachineOf(spec, kKey);
+  const DeviceScale scale = Deviating(ScaleOf(spec, kKey), std::vector<double>{std::log(compute), 0, 0});
+  std::vector<double> theta;
+  for (const ParamSpec& param : GemmForm::kParams) theta.push_back(param.start * ScaleFactor(scale, param.scales));
+  theta[0] = 20;
+  std::vector<Measurement> rows;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto dim = [&] { return std::int64_t{1} << (4 + random() % 9); };
+    Measurement row;
+    row.device = spec.slug;
+    row.timing = kKey.timing;
+    row.kernel.dtype = kKey.dtype;
+    const Gemm work{.m = dim() + 3, .n = dim(), .k = dim()};
+    row.kernel.work = work;
+    const double dims[] = {1, static_cast<double>(work.m), static_cast<double>(work.n), static_cast<double>(work.k)};
+    row.latency_us = FormLatencyUs(kKey.op, kKey.phase, machine, theta, dims) * std::exp(noise(random));
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<Measurement> PoolRows() {
+  std::vector<Measurement> rows;
+  unsigned seed = 1;
+  for (const auto& [slug, compute] : std::vector<std::pair<std::string, double>>{
+           {"p100-pcie-16gb", 1.2}, {"v100-pcie-32gb", 0.9}, {"t4", 1.0}, {"a100-pcie-40gb", 1.05}}) {
+    const auto some = Simulated(Spec(slug), compute, 400, seed++);
+    rows.insert(rows.end(), some.begin(), some.end());
+  }
+  return rows;
+}
+
+const Profile& Pool() {
+  static const Profile pool =
+      FitTransferProfile(PoolRows(), [](const std::string& slug) { return Catalogue::BuiltIn().Get(slug); }).value();
+  return pool;
+}
+
+std::shared_ptr<const CompiledProfile> Compiled(const Profile& profile) {
+  return std::make_shared<const CompiledProfile>(ParseProfile(SerializeProfile(profile)).value());
+}
+
+Predictor Unmeasured(const DeviceSpec& spec) { return Predictor(spec, nullptr, Compiled(Pool())); }
+
+ErrorSummary Errors(const Predictor& predictor, const std::vector<Measurement>& rows) {
+  std::vector<PredictedAndObserved> pairs;
+  for (const Measurement& row : rows)
+    pairs.push_back({predictor.EstimateKernel(row.kernel, {.timing = row.timing})->latency_us, row.latency_us});
+  return Summarise(pairs);
+}
+
+Predictor WithRows(const DeviceSpec& spec, const std::vector<Measurement>& rows) {
+  const auto profile = FitProfile(spec, rows, {.base = &Pool()});
+  EXPECT_TRUE(profile.ok()) << profile.status();
+  return Predictor(spec, Compiled(*profile), Compiled(Pool()));
+}
+
+TEST(TransferTest, ADeviceNobodyMeasuredIsPredictedFromItsDataSheet) {
+  const ErrorSummary errors = Errors(Unmeasured(Spec("rtx-2080-ti")), Simulated(Spec("rtx-2080-ti"), 1, 300, 90));
+  EXPECT_LT(errors.mape, 0.15);
+  EXPECT_GE(errors.below_p90, 0.8);
+}
+
+TEST(TransferTest, EqualRowsAndSeedGiveEqualBytes) {
+  const auto again =
+      FitTransferProfile(PoolRows(), [](const std::string& slug) { return Catalogue::BuiltIn().Get(slug); });
+  EXPECT_EQ(SerializeProfile(Pool()), SerializeProfile(*again));
+}
+
+TEST(TransferTest, ACardBetweenTwoOthersTakesATimeBetweenTheirs) {
+  DeviceSpec slow = Spec("a100-pcie-40gb"), fast = slow;
+  fast.slug = "faster";
+  fast.sm_count = 144;
+  fast.fp32_tflops = slow.fp32_tflops * 144 / 108;
+  fast.mem_bandwidth_gb_s *= 1.5;
+  fast.l2_mb *= 1.3;
+  DeviceSpec between = slow;
+  between.slug = "between";
+  between.sm_count = 126;
+  between.fp32_tflops = (slow.fp32_tflops + fast.fp32_tflops) / 2;
+  between.mem_bandwidth_gb_s = (slow.mem_bandwidth_gb_s + fast.mem_bandwidth_gb_s) / 2;
+  between.l2_mb = (slow.l2_mb + fast.l2_mb) / 2;
+  const Predictor of_slow = Unmeasured(slow), of_between = Unmeasured(between), of_fast = Unmeasured(fast);
+  for (const std::int64_t size : {2048, 4096, 8192}) {
+    const Kernel kernel{.name = "", .dtype = DType::kFp32, .work = Gemm{.m = size, .n = size, .k = size}, .launch = {}};
+    const double us = of_between.EstimateKernel(kernel)->latency_us.p50;
+    EXPECT_LT(us, of_slow.EstimateKernel(kernel)->latency_us.p50) << size;
+    EXPECT_GT(us, of_fast.EstimateKernel(kernel)->latency_us.p50) << size;
+  }
+}
+
+TEST(TransferTest, ARelativeSaysMoreAndLeavesLessOpen) {
+  const Table& table = Pool().tables.front();
+  const Inherited near = InheritedBy(table, Pool().pool, Spec("a100-pcie-80gb"));
+  const Inherited far = InheritedBy(table, Pool().pool, Spec("b200-sxm"));
+  EXPECT_LT(near.variance, 0.5);
+  EXPECT_GT(far.variance, near.variance);
+  ASSERT_FALSE(near.relatives.empty());
+  EXPECT_EQ(near.relatives.front().device, "a100-pcie-40gb");
+  EXPECT_GT(near.relatives.front().weight, 0.6);
+}
+
+TEST(TransferTest, ADeviceThatIsExcludedIsNoRelative) {
+  const std::vector<std::string> without = {"a100-pcie-40gb"};
+  for (const Relative& relative :
+       InheritedBy(Pool().tables.front(), Pool().pool, Spec("a100-pcie-80gb"), without).relatives)
+    EXPECT_NE(relative.device, "a100-pcie-40gb");
+}
+
+TEST(TransferTest, IntervalsWidenWithTheDistanceFromWhatIsKnown) {
+  const Kernel kernel{.name = "", .dtype = DType::kFp32, .work = Gemm{.m = 512, .n = 512, .k = 512}, .launch = {}};
+  const auto width = [&](const char* slug) {
+    const Quantiles us = Unmeasured(Spec(slug)).EstimateKernel(kernel)->latency_us;
+    return us.p90 / us.p50;
+  };
+  EXPECT_GT(width("b200-sxm"), width("a100-pcie-80gb"));
+}
+
+TEST(TransferTest, MoreRowsNeverMakeItMuchWorse) {
+  // Twice as slow at computing as its data sheet says.
+  const DeviceSpec spec = Spec("rtx-2080-ti");
+  const auto asked = Simulated(spec, 2, 300, 91);
+  double before = Errors(Unmeasured(spec), asked).mape;
+  EXPECT_GT(before, 0.2);
+  for (const std::size_t shots : {3, 10, 20}) {
+    const double error = Errors(WithRows(spec, Simulated(spec, 2, shots, 92)), asked).mape;
+    EXPECT_LE(error, 1.1 * before) << shots;
+    before = error;
+  }
+  EXPECT_LT(before, 0.12);
+}
+
+TEST(TransferTest, OneRowIsEnoughToStart) {
+  const DeviceSpec spec = Spec("rtx-2080-ti");
+  const Predictor predictor = WithRows(spec, Simulated(spec, 1, 1, 93));
+  EXPECT_LT(Errors(predictor, Simulated(spec, 1, 200, 94)).mape, 0.2);
+}
+
+TEST(TransferTest, WhatRestsOnOtherDevicesIsCalledTransferred) {
+  const DeviceSpec spec = Spec("rtx-2080-ti");
+  const auto shots = Simulated(spec, 1, 10, 95);
+  const Predictor predictor = WithRows(spec, shots);
+  EXPECT_EQ(predictor.EstimateKernel(shots[0].kernel, {.timing = kKey.timing})->provenance, Provenance::kMeasured);
+  EXPECT_EQ(predictor.EstimateKernel(Simulated(spec, 1, 5, 96)[3].kernel, {.timing = kKey.timing})->provenance,
+            Provenance::kTransferred);
+}
+
+TEST(TransferTest, TheInterGpuFormAnswersByName) {
+  const DeviceSpec spec = Spec("rtx-2080-ti");
+  const Kernel kernel = Simulated(spec, 1, 1, 97)[0].kernel;
+  const auto estimate = Unmeasured(spec).EstimateKernel(kernel, {.timing = kKey.timing, .estimator = "inter-gpu"});
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  EXPECT_EQ(estimate->estimator, "inter-gpu");
+  const auto without = Predictor(spec, nullptr, nullptr).EstimateKernel(kernel, {.estimator = "inter-gpu"});
+  EXPECT_EQ(without.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace gpueta

@@ -1,0 +1,64 @@
+// From a table fitted over several devices to one of a device nobody measured.
+//
+// A device's table is that of its pool, moved by what its data sheet says
+// (clocks, power, bandwidth of an SM) and by a deviation that is partly shared
+// with its relatives: the mean of a Gaussian process over devices, whose
+// covariance is their relatedness.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device/spec.h"
+#include "core/ops/form.h"
+#include "core/ops/kernel.h"
+#include "core/ops/table_key.h"
+#include "core/profile/profile.h"
+
+namespace gpueta {
+
+// What parameters are multiplied by, by what they scale with.
+struct DeviceScale {
+  double fixed = 1;
+  double compute = 1;
+  double memory = 1;
+  double latency = 1;
+  double fill = 1;
+};
+
+// What the data sheet says: the share of the peak that is sustained, clocks,
+// bandwidth of an SM.
+DeviceScale ScaleOf(const DeviceSpec& spec, const TableKey& key);
+// `deviation`: ln of compute, memory and fixed cost.
+DeviceScale Deviating(DeviceScale scale, std::span<const double> deviation);
+
+double ScaleFactor(const DeviceScale& scale, Scales scales);
+
+// What relatives say of a device before anything is measured on it.
+struct Inherited {
+  std::vector<double> deviation;  // as Deviation::values
+  double variance = 1;            // how little they say: 0 nothing is left open, 1 everything
+  std::vector<Relative> relatives;
+};
+
+// `pool` holds the specs of the table's devices; those in `without` are not
+// used. From a table without deviations nothing is inherited.
+Inherited InheritedBy(const Table& table, std::span<const DeviceSpec> pool, const DeviceSpec& device,
+                      std::span<const std::string> without = {});
+
+// The table of `device` with this deviation: plain parameters, no pooling.
+// Parameters are kept within their bounds. `variance` widens the interval.
+Table TableOf(const Table& pooled, const DeviceSpec& device, std::span<const double> deviation, double variance);
+
+// All tables of a pooled profile for one device; tables without deviations as
+// they are.
+Profile TransferTo(const Profile& pooled, const DeviceSpec& device);
+
+// The measure of work that an inter-GPU form is linear in.
+double WorkOf(const Kernel& kernel, InterGpu::Work work);
+// Latency > 0 of a kernel on a device by that form.
+double InterGpuUs(const InterGpu& form, const Kernel& kernel, const DeviceSpec& device);
+
+}  // namespace gpueta
