@@ -81,8 +81,8 @@ absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOption
   if (IsTraceFile(path)) return ImportTraceFile(path);
   const absl::StatusOr<std::string> text = ReadWholeFile(path);
   if (absl::IsNotFound(text.status())) {
-    return NotFound("{}: no such file; give an .onnx, config.json, trace or graph file, or --server for a registered model",
-                    path);
+    return NotFound(
+        "{}: no such file; give an .onnx, config.json, trace or graph file, or --server for a registered model", path);
   }
   GPUETA_RETURN_IF_ERROR(text.status());
   if (IsHuggingFaceConfig(*text)) {

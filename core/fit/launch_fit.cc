@@ -93,7 +93,8 @@ LaunchFit FitLaunchResidual(const TableData& data, const std::vector<Variant>& v
   const Eigen::VectorXd lost = (own_y - EvaluateNetwork(fit.residual, own)).cast<double>();
   const Eigen::VectorXd spread_of_rows = EvaluateSpread(fit.residual, own);
   std::vector<HeldOut> held_out;
-  for (Eigen::Index r = 0; r < own.rows(); ++r) held_out.push_back({exact.held_out_ln()[r] + lost[r], spread_of_rows[r]});
+  for (Eigen::Index r = 0; r < own.rows(); ++r)
+    held_out.push_back({exact.held_out_ln()[r] + lost[r], spread_of_rows[r]});
   if (MapeOf(held_out) >= mape) return {};
   fit.interval = IntervalOf(held_out, std::max(std::sqrt(exact.noise_variance()), kMinNoise));
   return fit;

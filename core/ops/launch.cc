@@ -97,8 +97,7 @@ Launch LaunchLike(const Kernel& kernel, const Kernel& other) {
   const std::optional<ProductShape> to = ProductOf(other);
   if (!from.has_value() || !to.has_value() || launch.blocks() <= 0) return launch;
   const std::optional<Tile> tile = TileOfKernelName(launch.kernel);
-  const double ratio =
-      tile.has_value() ? TilesOf(*to, *tile) / TilesOf(*from, *tile) : to->outputs() / from->outputs();
+  const double ratio = tile.has_value() ? TilesOf(*to, *tile) / TilesOf(*from, *tile) : to->outputs() / from->outputs();
   launch.grid_x = std::max<std::int64_t>(1, std::llround(static_cast<double>(launch.blocks()) * ratio));
   launch.grid_y = launch.grid_z = 1;
   return launch;

@@ -76,8 +76,7 @@ std::optional<Quantiles> LatencyOfLaunch(const Table& table, int variant, const 
   const auto& stored = table.variants[static_cast<std::size_t>(variant)].theta;
   const std::vector<double> theta(stored.begin(), stored.end());
   const double octaves = OctavesOutside(table, dims);
-  const double p50 =
-      FormLatencyUs(key.op, key.phase, machine, theta, dims) * std::exp(residual.ln / (1 + octaves));
+  const double p50 = FormLatencyUs(key.op, key.phase, machine, theta, dims) * std::exp(residual.ln / (1 + octaves));
   const double growth = table.launch_interval.growth_per_octave * octaves;
   return Quantiles{p50, p50 * std::exp(table.launch_interval.p90_ln * residual.spread + growth),
                    p50 * std::exp(table.launch_interval.p99_ln * residual.spread + growth)};
