@@ -33,8 +33,6 @@ constexpr Eigen::Index kMostlyOwn = 100;
 // Rows from which the exact model of them alone is tried, and what it is
 // distilled over.
 constexpr Eigen::Index kLeastForExact = 24;
-// Parameters of the exact model for each of the form's: its processes have some.
-constexpr double kFreedomOfExact = 1.8;
 constexpr std::size_t kFewShapes = 10000;
 constexpr std::size_t kManyShapes = 30000;
 constexpr Eigen::Index kRepeats = 8;  // of measured rows, so that they count
@@ -150,7 +148,7 @@ double ShareOfPosterior(const Eigen::VectorXd& posterior_ln, const Eigen::Vector
   // The form's parameters were fitted to the rows held out as well: what that
   // flatters, by generalised cross-validation.
   const auto n = static_cast<double>(exact_ln.size());
-  const auto p = kFreedomOfExact * static_cast<double>(parameters);
+  const auto p = static_cast<double>(parameters);
   const double flattered = std::sqrt((n + p) / std::max(n - p, 1.0));
   constexpr int kSteps = 20;
   double best = 1, least = std::numeric_limits<double>::max();
