@@ -63,7 +63,7 @@ TEST(PredictionCodecTest, RefusesAnswersWithoutProvenanceOrBound) {
 TEST(PredictionCodecTest, OptionsSurviveTheWire) {
   for (const auto timing : {std::optional<Timing>(), std::optional(Timing::kEager), std::optional(Timing::kGraph)}) {
     for (const ExecutionMode mode : {ExecutionMode::kEager, ExecutionMode::kGraph}) {
-      const auto decoded = Decode(Encode(EstimateOptions{timing, mode, "roofline"}));
+      const auto decoded = Decode(Encode(EstimateOptions{.timing = timing, .mode = mode, .estimator = "roofline"}));
       ASSERT_TRUE(decoded.ok()) << decoded.status();
       EXPECT_EQ(decoded->timing, timing);
       EXPECT_EQ(decoded->mode, mode);
