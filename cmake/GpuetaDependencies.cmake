@@ -5,6 +5,11 @@ find_package(absl REQUIRED)
 find_package(gRPC REQUIRED)  # our cmake/FindgRPC.cmake: Debian ships no gRPCConfig.cmake
 find_package(fmt REQUIRED)
 find_package(Eigen3 REQUIRED NO_MODULE)
+# Eigen's products and solves at the width the CPU has, from a portable build.
+set(BLA_VENDOR OpenBLAS)
+find_package(BLAS REQUIRED)
+set_property(TARGET Eigen3::Eigen APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS EIGEN_USE_BLAS)
+set_property(TARGET Eigen3::Eigen APPEND PROPERTY INTERFACE_LINK_LIBRARIES BLAS::BLAS)
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(spdlog REQUIRED)

@@ -33,20 +33,25 @@ Eigen::MatrixXd Matern(const Eigen::MatrixXd& squared) {
   return (1 + s) * (-s).exp();
 }
 
+// Σ over pairs of rows of weight·(difference in a column)², for each column of x.
+// weights is symmetric.
+Eigen::VectorXd WeightedSquaredDifferences(const Eigen::MatrixXd& weights, const Eigen::MatrixXd& x) {
+  const Eigen::VectorXd of_row = weights.rowwise().sum();
+  const Eigen::MatrixXd weighted = weights * x;
+  return 2 * (x.array().square().matrix().transpose() * of_row - x.cwiseProduct(weighted).colwise().sum().transpose());
+}
+
 // Negative log posterior of the hyperparameters and its gradient.
 // theta: ln length of each input, ln sf, ln σ; extra_noise: variance of each row
 // on top of σ².
-double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input, const Eigen::VectorXd& y,
-                            const Eigen::VectorXd& extra_noise, const Eigen::VectorXd& theta,
-                            Eigen::VectorXd& gradient) {
+double NegativeLogPosterior(const Eigen::MatrixXd& x, const Eigen::VectorXd& y, const Eigen::VectorXd& extra_noise,
+                            const Eigen::VectorXd& theta, Eigen::VectorXd& gradient) {
   const Eigen::Index n = y.size();
-  const auto d = static_cast<Eigen::Index>(squared_by_input.size());
+  const Eigen::Index d = x.cols();
   const double signal = std::exp(2 * theta[d]);
   const double noise = std::exp(2 * theta[d + 1]);
-  Eigen::MatrixXd squared = Eigen::MatrixXd::Zero(n, n);
-  for (Eigen::Index i = 0; i < d; ++i)
-    squared += std::exp(-2 * theta[i]) * squared_by_input[static_cast<std::size_t>(i)];
-  const Eigen::ArrayXXd s = (3 * squared.array()).sqrt();
+  const Eigen::MatrixXd scaled = x * (-theta.head(d)).array().exp().matrix().asDiagonal();
+  const Eigen::ArrayXXd s = (3 * SquaredDistances(scaled, scaled).array()).sqrt();
   const Eigen::ArrayXXd decay = (-s).exp();
   const Eigen::ArrayXXd k = (1 + s) * decay;
   Eigen::MatrixXd covariance = signal * k.matrix();
@@ -60,14 +65,11 @@ double NegativeLogPosterior(const std::vector<Eigen::MatrixXd>& squared_by_input
   const Eigen::VectorXd alpha = llt.solve(y);
   Eigen::MatrixXd a = llt.solve(Eigen::MatrixXd::Identity(n, n));
   a -= alpha * alpha.transpose();
+  const Eigen::ArrayXd from_prior = theta.head(d).array() - kLnLength0;
   double value = 0.5 * y.dot(alpha) + Eigen::MatrixXd(llt.matrixL()).diagonal().array().log().sum();
-  const Eigen::MatrixXd b = (a.array() * (3 * signal * decay)).matrix();
-  for (Eigen::Index i = 0; i < d; ++i) {
-    gradient[i] =
-        0.5 * (b.array() * squared_by_input[static_cast<std::size_t>(i)].array()).sum() * std::exp(-2 * theta[i]) +
-        (theta[i] - kLnLength0);
-    value += 0.5 * (theta[i] - kLnLength0) * (theta[i] - kLnLength0);
-  }
+  value += 0.5 * from_prior.square().sum();
+  gradient.head(d) = 0.5 * WeightedSquaredDifferences((a.array() * (3 * signal * decay)).matrix(), scaled);
+  gradient.head(d).array() += from_prior;
   gradient[d] = (a.array() * k).sum() * signal + (theta[d] - kLnSignal0);
   gradient[d + 1] = a.trace() * noise + (theta[d + 1] - kLnNoise0);
   value += 0.5 * ((theta[d] - kLnSignal0) * (theta[d] - kLnSignal0) +
@@ -109,14 +111,6 @@ GaussianProcess GaussianProcess::Fit(const Eigen::MatrixXd& x, const Eigen::Vect
   }
   const Eigen::MatrixXd xs = x(rows, Eigen::all);
   const Eigen::VectorXd ys = centred(rows);
-  std::vector<Eigen::MatrixXd> squared;
-  for (Eigen::Index i = 0; i < d; ++i) {
-    const Eigen::VectorXd column = xs.col(i);
-    squared.push_back((column.replicate(1, column.size()) - column.transpose().replicate(column.size(), 1))
-                          .array()
-                          .square()
-                          .matrix());
-  }
   Eigen::VectorXd theta(d + 2), low(d + 2), high(d + 2);
   theta << Eigen::VectorXd::Constant(d, kLnLength0), kLnSignal0, kLnNoise0;
   low << Eigen::VectorXd::Constant(d, -3), -5, -6;
@@ -131,7 +125,7 @@ GaussianProcess GaussianProcess::Fit(const Eigen::MatrixXd& x, const Eigen::Vect
   const Eigen::VectorXd extra_of_rows = extra_noise(rows);
   theta = Minimise(
       [&](const Eigen::VectorXd& at, Eigen::VectorXd& gradient) {
-        return NegativeLogPosterior(squared, ys, extra_of_rows, at, gradient);
+        return NegativeLogPosterior(xs, ys, extra_of_rows, at, gradient);
       },
       theta, low, high, options.iterations);
   gp.SetHyperparameters(theta);

@@ -18,6 +18,7 @@ constexpr float kEpsilon = 1e-8F;
 constexpr double kWarmUpShare = 0.3;  // of the one-cycle schedule
 constexpr double kFirstRate = 0.1;    // as a share of the largest
 constexpr float kWeightDecay = 1e-5F;
+constexpr float kHuge = 1e30F;
 // An input that varies less than this is constant: scaling it up would amplify
 // the rounding of the features.
 constexpr double kConstant = 1e-4;
@@ -64,12 +65,20 @@ double RateAt(double progress, double largest) {
   return largest * std::max(0.5 * (1 + std::cos(3.14159265358979 * rest)), 1e-3);
 }
 
+// 1 where a ReLU lets its input through, 0 elsewhere, by operations that have
+// vector forms: comparisons do not.
+auto Passed(const Matrix& activations) { return (activations.array() * kHuge).min(1.0F); }
+
 // Activations of every layer; the last is the output.
 std::vector<Matrix> Forward(const std::vector<Layer>& layers, const Matrix& x) {
   std::vector<Matrix> activations = {x};
   for (std::size_t l = 0; l < layers.size(); ++l) {
-    Matrix next = (layers[l].weights * activations.back()).colwise() + layers[l].biases;
-    if (l + 1 < layers.size()) next = next.cwiseMax(0.0F);
+    Matrix next = layers[l].weights * activations.back();
+    if (l + 1 < layers.size()) {
+      next = (next.colwise() + layers[l].biases).cwiseMax(0.0F);
+    } else {
+      next.colwise() += layers[l].biases;
+    }
     activations.push_back(std::move(next));
   }
   return activations;
@@ -146,10 +155,10 @@ Residual TrainNetwork(const Eigen::MatrixXf& x, const Eigen::VectorXf& y, const 
       for (std::size_t l = layers.size(); l-- > 0;) {
         Layer& layer = layers[l];
         const Matrix weight_gradient = gradient * activations[l].transpose();
-        const Eigen::VectorXf bias_gradient = gradient.rowwise().sum();
+        const Eigen::VectorXf bias_gradient = gradient * Eigen::VectorXf::Ones(rows);
         if (l > 0) {
           gradient = (layer.weights.transpose() * gradient).eval();
-          gradient = (activations[l].array() > 0).select(gradient, 0.0F);
+          gradient.array() *= Passed(activations[l]);
         }
         AdamStep(layer.weights, layer.weights_m, layer.weights_v, weight_gradient, rate, correction1, correction2);
         AdamStep(layer.biases, layer.biases_m, layer.biases_v, bias_gradient, rate, correction1, correction2);
