@@ -127,7 +127,7 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
   options.op_by_op = run.mode != "graph";
   options.last_logits_only = run.mode == "graph" && !run.train;
   options.written_out_attention = run.attention == "written-out";
-  options.dropout = run.train;
+  options.training = run.train;
   if (run.train && options.phase == Attention::Phase::kDecode) {
     return InvalidArgument("--train: training has no phase decode");
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "client/cli/ask.h"
 #include "client/terminal/terminal.h"
@@ -135,7 +136,12 @@ absl::Status PredictModel(const PredictModelArgs& args, const Globals& globals) 
   if (answers.size() == 1 || args.explain) {
     for (const DeviceAnswer& answer : answers) PrintParts(answer, args.explain);
   }
-  for (const std::string& warning : answers.front().estimate.warnings) fmt::print("note: {}\n", warning);
+  std::set<std::string> said;
+  for (const DeviceAnswer& answer : answers) {
+    for (const std::string& warning : answer.estimate.warnings) {
+      if (said.insert(warning).second) fmt::print("note: {}\n", warning);
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -120,6 +120,13 @@ std::int64_t MemoryBytes(const Graph& graph, const std::vector<Kernel>& kernels)
   const auto output_bytes = [&](std::size_t i) {
     return graph.nodes[i].costing == Costing::kFree ? std::int64_t{0} : CountsOf(kernels[i]).bytes_written.value();
   };
+  // What attention reads while decoding is the cache: it stays.
+  __int128 cache = 0;
+  for (const Kernel& kernel : kernels) {
+    const auto* attention = std::get_if<Attention>(&kernel.work);
+    if (attention == nullptr || attention->phase != Attention::Phase::kDecode) continue;
+    cache += CountsOf(kernel).bytes_read.value();
+  }
   __int128 live = 0;  // each output is below 2^62 bytes
   __int128 most = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -128,7 +135,7 @@ std::int64_t MemoryBytes(const Graph& graph, const std::vector<Kernel>& kernels)
     for (std::size_t dead : dies_at[i]) live -= output_bytes(dead);
   }
   return static_cast<std::int64_t>(
-      std::min<__int128>(graph.parameter_bytes + most, std::numeric_limits<std::int64_t>::max()));
+      std::min<__int128>(graph.parameter_bytes + cache + most, std::numeric_limits<std::int64_t>::max()));
 }
 
 }  // namespace gpueta

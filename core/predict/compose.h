@@ -45,7 +45,8 @@ absl::StatusOr<GraphEstimate> ComposeGraph(
     const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
     const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel);
 
-// Parameters and the largest sum of live activations, in bytes.
+// Parameters, caches of keys and values that are decoded from, and the largest
+// sum of live activations, in bytes.
 std::int64_t MemoryBytes(const Graph& graph, const std::vector<Kernel>& kernels);
 
 }  // namespace gpueta

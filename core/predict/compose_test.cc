@@ -115,5 +115,23 @@ TEST(MemoryBytesTest, CountsParametersAndWhatIsAliveTogether) {
   EXPECT_EQ(MemoryBytes(graph, KernelsOf(graph)), 1000 + 1200);
 }
 
+TEST(MemoryBytesTest, EveryLayersCacheStaysWhileDecoding) {
+  const auto of = [](std::int64_t kv_len) {
+    Graph graph;
+    for (int layer = 0; layer < 3; ++layer) {
+      graph.nodes.push_back(Node(Attention{.phase = Attention::Phase::kDecode,
+                                           .batch = 2,
+                                           .query_len = 1,
+                                           .kv_len = kv_len,
+                                           .heads = 4,
+                                           .kv_heads = 4,
+                                           .head_dim = 8,
+                                           .kv_dtype = DType::kFp16}));
+    }
+    return MemoryBytes(graph, KernelsOf(graph));
+  };
+  EXPECT_EQ(of(200) - of(100), 3 * 2 * 2 * 100 * 4 * 8 * 2);
+}
+
 }  // namespace
 }  // namespace gpueta

@@ -40,15 +40,27 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
   GPUETA_RETURN_IF_ERROR(CheckEstimator(options.estimator));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, Bind(graph, dims));
   const EstimateOptions kernel_options = KernelOptionsOf(options);
-  return ComposeGraph(graph, kernels, ExecutionOf(options), [&](const Kernel& kernel) {
-    return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
-  });
+  absl::StatusOr<GraphEstimate> estimate = ComposeGraph(
+      graph, kernels, ExecutionOf(options),
+      [&](const Kernel& kernel) { return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options); });
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  if (estimate.ok() && state_->spec.memory_gb > 0) {
+    const double needs = static_cast<double>(estimate->memory_bytes) / kGiB;
+    if (needs > state_->spec.memory_gb) {
+      estimate->warnings.push_back(fmt::format("needs about {:.4g} GB of memory, {} has {:.4g}", needs,
+                                               state_->spec.slug, state_->spec.memory_gb));
+    }
+  }
+  return estimate;
 }
 
 EstimateOptions Predictor::KernelOptionsOf(const EstimateOptions& of_graph) const {
   EstimateOptions options = of_graph;
   // A CPU runs what it is called for; a GPU's kernels are summed as device time.
-  options.timing = IsCpu(state_->spec) ? Timing::kEager : Timing::kKernel;
+  const bool on_cpu = IsCpu(state_->spec);
+  options.timing = on_cpu ? Timing::kEager : Timing::kKernel;
+  // A framework's own calls tell best which kernels it runs.
+  if (!on_cpu && options.mode == ExecutionMode::kEager) options.measured_in = Timing::kEager;
   return options;
 }
 

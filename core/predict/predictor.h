@@ -34,6 +34,9 @@ struct EstimateOptions {
   // Which time of a kernel is meant; unset: the kind the device's own table was
   // measured in.
   std::optional<Timing> timing;
+  // The kind of measurements to rest on where the device has several; unset:
+  // those of `timing`. What they say is converted to `timing`.
+  std::optional<Timing> measured_in;
   ExecutionMode mode = ExecutionMode::kEager;  // graphs only
   // A form by name, see EstimatorNames(); empty: the best one.
   std::string estimator;

@@ -115,7 +115,11 @@ absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const Estim
     return question;
   }
   question.label_hash = LabelHash(kernel);
-  question.route = routes.Find(kernel, question.label_hash, options.timing);
+  question.route =
+      routes.Find(kernel, question.label_hash, options.measured_in.has_value() ? options.measured_in : options.timing);
+  if (options.measured_in.has_value() && options.timing.has_value()) {
+    question.route = question.route.For(*options.timing);
+  }
   if (question.route.table == nullptr) {
     if (kernel.op() != Op::kCollective) return question;
     return FailedPrecondition(
@@ -145,7 +149,7 @@ void Predictor::State::Answer(const Question& question, CompiledTable::Input& in
                               CompiledTable::Output& output) const {
   const Route& route = question.route;
   const Table& table = route.table->table();
-  route.table->Evaluate(*question.machine, question.variant, question.label_hash, route.exact, input, output);
+  route.table->Evaluate(*question.machine, question.variant, question.label_hash, route.repeats, input, output);
   if (route.exact) return;
   const int rows = input.block.rows;
   if (table.key.timing != route.timing) {

@@ -107,6 +107,53 @@ TEST(PredictorTest, ConvertedTimingIsNotCalledMeasured) {
   EXPECT_GT(converted->latency_us.p50, predictor.EstimateKernel(GemmKernel(128, 256, 512))->latency_us.p50);
 }
 
+TEST(PredictorTest, AMeasuredKernelIsConvertedToAnotherTiming) {
+  const auto at = [](const Profile& profile) {
+    const Predictor predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(profile), nullptr);
+    return predictor.EstimateKernel(GemmKernel(128, 256, 512), {.timing = Timing::kKernel})->latency_us.p50;
+  };
+  Profile without = RichProfile();
+  without.tables[0].measured_hash.clear();
+  without.tables[0].measured_ln.clear();
+  EXPECT_GT(at(RichProfile()), at(without) * 1.05);
+}
+
+TEST(PredictorTest, AnEagerGraphRestsOnEagerMeasurements) {
+  // Another library was measured by device time, slower.
+  Profile profile = MakeTestProfile("h100-sxm");
+  Table eager = profile.tables[0];
+  eager.key.timing = Timing::kEager;
+  eager.floor_us = 20;
+  Table kernel = eager;
+  kernel.key.timing = Timing::kKernel;
+  for (Variant& variant : kernel.variants) variant.theta[0] *= 5;  // the fixed cost
+  const auto eager_graph = [](const Profile& of) {
+    const Predictor predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(of), nullptr);
+    Graph graph;
+    graph.nodes.resize(1);
+    graph.nodes[0].kernel = GemmKernel(128, 256, 512);
+    return predictor.EstimateGraph(graph, {})->latency_us.p50;
+  };
+  profile.tables = {eager, kernel};
+  const double both = eager_graph(profile);
+  profile.tables = {eager};
+  EXPECT_EQ(both, eager_graph(profile));
+  profile.tables = {kernel};
+  EXPECT_NE(both, eager_graph(profile));
+}
+
+TEST(PredictorTest, AGraphThatDoesNotFitTheDeviceIsSaidSo) {
+  const Predictor predictor = RichPredictor();
+  Graph graph;
+  graph.nodes.resize(1);
+  graph.nodes[0].kernel = GemmKernel(128, 256, 512);
+  EXPECT_TRUE(predictor.EstimateGraph(graph, {})->warnings.empty());
+  graph.parameter_bytes = std::int64_t{200} << 30;
+  const GraphEstimate large = predictor.EstimateGraph(graph, {}).value();
+  ASSERT_EQ(large.warnings.size(), 1U);
+  EXPECT_THAT(large.warnings[0], HasSubstr("h100-sxm has 80"));
+}
+
 TEST(PredictorTest, AnotherTypeStandsInWithAWiderInterval) {
   const Predictor predictor = RichPredictor();
   const auto bf16 = predictor.EstimateKernel(GemmKernel(1000, 1024, 1024)).value();

@@ -66,6 +66,16 @@ bool IsUnlike(const CompiledTable& table, const Kernel& kernel, std::uint64_t la
 
 }  // namespace
 
+Route Route::For(Timing answer) const {
+  Route route = *this;
+  route.timing = answer;
+  if (table != nullptr && exact && table->table().key.timing != answer) {
+    route.exact = false;
+    route.widening *= kOtherTimingWidening;
+  }
+  return route;
+}
+
 template <class Unlike>
 Route Routes::Search(const TableKey& asked, bool any_timing, Unlike unlike) const {
   Route best;
@@ -92,7 +102,8 @@ Route Routes::Search(const TableKey& asked, bool any_timing, Unlike unlike) cons
     best.timing = any_timing ? has.timing : asked.timing;
     best.widening = (other_timing ? kOtherTimingWidening : 1) *
                     (*distance > 0 || other_kv || other_backend ? kOtherDTypeWidening : 1);
-    best.exact = is_own && *distance == 0 && !other_timing && !other_kv && !other_backend;
+    best.repeats = is_own && *distance == 0 && !other_kv && !other_backend;
+    best.exact = best.repeats && !other_timing;
   };
   if (own_ != nullptr) {
     for (const CompiledTable& table : own_->tables()) consider(table, true);

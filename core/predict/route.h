@@ -14,8 +14,12 @@ struct Route {
   const CompiledTable* table = nullptr;  // nullptr: the roofline
   bool own = false;                      // the device's, not the transfer profile's
   bool exact = false;                    // own table, this very key
+  bool repeats = false;                  // own table, this key but for the timing: its measured kernels are asked, too
   Timing timing = Timing::kKernel;       // of the answer
   float widening = 1;                    // of the interval in ln(latency)
+
+  // The same table for answers of another timing than it was searched for.
+  Route For(Timing answer) const;
 };
 
 // The routes of one device.

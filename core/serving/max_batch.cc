@@ -37,7 +37,8 @@ absl::StatusOr<CacheRoom> RoomForCache(const StepModel& model, double memory_gb,
   if (!(share > 0) || share > 1) return InvalidArgument("memory share: {} is not above 0 and up to 1", share);
   if (block_tokens < 1) return InvalidArgument("block_tokens: {} must be at least 1", block_tokens);
   CacheRoom room;
-  room.memory_bytes = memory_gb * 1e9;
+  constexpr double kGiB = 1024.0 * 1024 * 1024;
+  room.memory_bytes = memory_gb * kGiB;
   room.weight_bytes = static_cast<double>(model.weight_bytes());
   GPUETA_ASSIGN_OR_RETURN(const std::int64_t activations, model.ActivationBytes(token_budget));
   room.activation_bytes = static_cast<double>(activations);

@@ -24,7 +24,7 @@ struct CacheRoom {
 // Engines use this share of the memory unless told otherwise.
 inline constexpr double kUsualMemoryShare = 0.9;
 
-// Of one device of `memory_gb` GB (1e9 bytes), an engine taking `share` of it
+// Of one device of `memory_gb` GB (2^30 bytes, as cards are sold), an engine taking `share` of it
 // for weights, activations of a step of `token_budget` and cache; blocks of a
 // sequence that no window shortens. FAILED_PRECONDITION for an unknown memory.
 absl::StatusOr<CacheRoom> RoomForCache(const StepModel& model, double memory_gb, std::int64_t token_budget,

@@ -24,7 +24,8 @@ class MaxBatchTest : public ::testing::Test {
 };
 
 TEST_F(MaxBatchTest, TheCacheTakesWhatWeightsAndActivationsLeave) {
-  EXPECT_NEAR(room_.cache_bytes, 0.9 * 80e9 - static_cast<double>(model_.weight_bytes()) - room_.activation_bytes, 1);
+  EXPECT_NEAR(room_.cache_bytes,
+              0.9 * 80 * 1024 * 1024 * 1024 - static_cast<double>(model_.weight_bytes()) - room_.activation_bytes, 1);
   EXPECT_EQ(room_.blocks, static_cast<std::int64_t>(room_.cache_bytes / 4096) / 16);
   EXPECT_EQ(RoomForCache(model_, 0.01, 2048)->blocks, 0);
   EXPECT_FALSE(RoomForCache(model_, 0, 2048).ok());

@@ -26,6 +26,8 @@ constexpr int kUsage = 2;
 
 const std::string kResnet = GPUETA_SOURCE_DIR "/examples/resnet50.onnx";
 const std::string kBert = GPUETA_SOURCE_DIR "/examples/bert_base.onnx";
+const std::string kDecoder = GPUETA_SOURCE_DIR "/tests/data/configs/llama-3.2-1b/config.json";
+const std::string kMixture = GPUETA_SOURCE_DIR "/tests/data/configs/mixtral-8x7b/config_min.json";
 const std::string kVectorHeader =
     "device,source,timing,dtype,name,rows,cols,operands,kernel,grid_x,grid_y,grid_z,block_x,kernels,latency_us\n";
 
@@ -75,6 +77,46 @@ TEST_F(CliTest, PredictsAModelForSeveralDevices) {
     EXPECT_GE(latency["p99"], latency["p90"]);
     EXPECT_FALSE(device["kernels"].empty());
   }
+}
+
+TEST_F(CliTest, InspectsAConfig) {
+  const json counts = RunJson({"inspect", kMixture, "--batch", "1", "--seq", "16"});
+  EXPECT_EQ(counts["parameters"], 46702792704);
+  EXPECT_EQ(counts["active_parameters"], 12879925248);
+  EXPECT_EQ(counts["kv_bytes_per_token"], 2 * 32 * 8 * 128 * 2);
+  EXPECT_EQ(counts["flops"], 2 * counts["macs"].get<std::int64_t>());
+}
+
+TEST_F(CliTest, PredictsAConfigInEachPhaseAndMode) {
+  const auto p50 = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"predict", kDecoder, "--device", "h100-sxm", "--batch", "4"});
+    return RunJson(options)["devices"][0]["latency_us"]["p50"].get<double>();
+  };
+  const std::vector<std::string> decode = {"--phase", "decode", "--mode", "graph", "--kv-len"};
+  const auto with = [](std::vector<std::string> options, const std::vector<std::string>& more) {
+    options.insert(options.end(), more.begin(), more.end());
+    return options;
+  };
+  EXPECT_LT(p50(with(decode, {"512"})), p50(with(decode, {"32768"})));
+  const double prefill = p50({"--seq", "1024"});
+  EXPECT_GT(prefill, p50({"--seq", "512"}));
+  EXPECT_GT(prefill, p50({"--seq", "1024", "--mode", "compiled"}));
+  EXPECT_GT(p50({"--seq", "1024", "--train"}), 2 * prefill);
+  EXPECT_GT(p50({"--seq", "1024", "--mode", "graph"}), p50({"--seq", "1024", "--mode", "graph", "--tp", "2"}));
+  EXPECT_LE(p50({"--seq", "1024", "--mode", "graph"}), p50({"--seq", "1024", "--mode", "graph", "--kv-len", "2048"}));
+}
+
+TEST_F(CliTest, WhatAConfigCannotDoIsNamed) {
+  const std::string device = "h100-sxm";
+  ExpectOneLine(Run({"inspect", Write("config.json", R"({"model_type": "llama", "hidden_size": -4})")}),
+                HasSubstr("hidden_size"));
+  ExpectOneLine(Run({"predict", kDecoder, "--device", device, "--seq", "8", "--tp", "5"}), HasSubstr("--tp"));
+  ExpectOneLine(Run({"predict", kDecoder, "--device", device, "--seq", "8", "--ep", "2"}), HasSubstr("--ep"));
+  ExpectOneLine(Run({"predict", kDecoder, "--device", device, "--seq", "8", "--pp", "99"}), HasSubstr("--pp"));
+  ExpectOneLine(Run({"predict", kDecoder, "--device", device, "--phase", "decode"}), HasSubstr("kv_len"));
+  ExpectOneLine(Run({"predict", kDecoder, "--device", device, "--phase", "sideways"}), HasSubstr("--phase"));
+  ExpectOneLine(Run({"predict", kResnet, "--device", device, "--phase", "decode"}), HasSubstr("config.json"));
+  ExpectOneLine(Run({"predict", kResnet, "--device", device, "--batch", "1", "--tp", "2"}), HasSubstr("--tp"));
 }
 
 TEST_F(CliTest, AnswersOverAServerAsInProcess) {

@@ -14,9 +14,7 @@ namespace {
 
 bool Runs(const GraphNode& node) { return node.costing != Costing::kFree; }
 
-const Vector* VectorOf(const GraphNode& node) {
-  return Runs(node) ? std::get_if<Vector>(&node.kernel.work) : nullptr;
-}
+const Vector* VectorOf(const GraphNode& node) { return Runs(node) ? std::get_if<Vector>(&node.kernel.work) : nullptr; }
 
 bool IsElementwise(const GraphNode& node) {
   const Vector* vector = VectorOf(node);
@@ -170,13 +168,14 @@ std::optional<WrittenOut> Follow(const Rewriter& rewriter, const std::vector<int
   WrittenOut found{.scores = scores};
   bool softmax = false;
   std::size_t at = scores;
-  const SymInt pairs = DimOf(rewriter.old(scores), "batch") * DimOf(rewriter.old(scores), "m") *
-                       DimOf(rewriter.old(scores), "n");
+  const SymInt pairs =
+      DimOf(rewriter.old(scores), "batch") * DimOf(rewriter.old(scores), "m") * DimOf(rewriter.old(scores), "n");
   while (rewriter.readers(at) == 1) {
     at = static_cast<std::size_t>(reader[at]);
     const GraphNode& node = rewriter.old(at);
     if (softmax && IsBmm(node)) {
-      if (DimOf(node, "k") != DimOf(rewriter.old(scores), "n") || DimOf(node, "m") != DimOf(rewriter.old(scores), "m")) {
+      if (DimOf(node, "k") != DimOf(rewriter.old(scores), "n") ||
+          DimOf(node, "m") != DimOf(rewriter.old(scores), "m")) {
         return std::nullopt;
       }
       found.context = at;
@@ -249,7 +248,8 @@ void FuseAttention(Graph& graph) {
     fused.inputs.clear();
     const auto read = [&](const GraphNode& node) {
       for (const int input : node.inputs) {
-        if (!gone[static_cast<std::size_t>(input)]) fused.inputs.push_back(rewriter.Now(static_cast<std::size_t>(input)));
+        if (!gone[static_cast<std::size_t>(input)])
+          fused.inputs.push_back(rewriter.Now(static_cast<std::size_t>(input)));
       }
     };
     read(rewriter.old(at->second.scores));

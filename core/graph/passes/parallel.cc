@@ -99,9 +99,8 @@ absl::Status SplitTensors(Graph& graph, const Parallelism& ranks) {
   const bool experts = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                    [](const GraphNode& node) { return node.split == Split::kExperts; });
   if (ranks.expert > 1 && !experts) return InvalidArgument("--ep: the model has no experts to spread");
-  const double bytes_each = graph.parameters > 0
-                                ? static_cast<double>(graph.parameter_bytes) / static_cast<double>(graph.parameters)
-                                : 0;
+  const double bytes_each =
+      graph.parameters > 0 ? static_cast<double>(graph.parameter_bytes) / static_cast<double>(graph.parameters) : 0;
   double saved = 0;
   Rewriter rewriter(graph);
   for (std::size_t i = 0; i < rewriter.size(); ++i) {

@@ -9,10 +9,11 @@ Graph Mixed() {
   Graph graph;
   graph.parameters = 32 * 32;
   graph.parameter_bytes = 4 * graph.parameters;
-  for (Work work : std::vector<Work>{Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 32, .k = 32},
-                                     Gemm{.layer = Gemm::Layer::kBmm, .batch = 2, .m = 8, .n = 8, .k = 8},
-                                     Vector{.op = "add", .rows = 8, .cols = 32},
-                                     Attention{.query_len = 8, .kv_len = 8, .heads = 2, .kv_heads = 2, .head_dim = 8}}) {
+  for (Work work :
+       std::vector<Work>{Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 32, .k = 32},
+                         Gemm{.layer = Gemm::Layer::kBmm, .batch = 2, .m = 8, .n = 8, .k = 8},
+                         Vector{.op = "add", .rows = 8, .cols = 32},
+                         Attention{.query_len = 8, .kv_len = 8, .heads = 2, .kv_heads = 2, .head_dim = 8}}) {
     GraphNode node;
     node.kernel.work = std::move(work);
     graph.nodes.push_back(std::move(node));

@@ -20,7 +20,8 @@ std::vector<Pass> BackwardOf(const Vector& vector) {
   const bool two = vector.operands > 1;
   if (op == "layernorm" || op == "rmsnorm" || op == "groupnorm" || op == "batchnorm") return {{"mul", 2}, {"add", 1}};
   if (op == "add" || op == "sub") return two ? std::vector<Pass>{{"add", 2}} : std::vector<Pass>{};
-  if (op == "mul" || op == "div") return two ? std::vector<Pass>{{"mul", 2}, {"mul", 2}} : std::vector<Pass>{{"mul", 1}};
+  if (op == "mul" || op == "div")
+    return two ? std::vector<Pass>{{"mul", 2}, {"mul", 2}} : std::vector<Pass>{{"mul", 1}};
   if (op == "silu_mul") return {{"mul", 2}, {"mul", 2}};
   if (op == "pow") return {{"mul", 2}, {"mul", 1}};
   for (const std::string_view linear : {"copy", "cast", "neg", "rope", "dropout", "embedding", "reduce"}) {
@@ -34,6 +35,7 @@ class Backward {
   explicit Backward(Graph& graph) : graph_(graph) {}
 
   void Add(const GraphNode& forward) {
+    saved_ = forward.inputs;
     switch (forward.kernel.op()) {
       case Op::kGemm: Product(forward); break;
       case Op::kConv2d:
@@ -55,8 +57,12 @@ class Backward {
   }
 
  private:
+  // A gradient kernel reads the gradient so far and what the forward kernel
+  // read, which stays in memory until then.
   void Append(GraphNode node) {
-    node.inputs = {static_cast<int>(graph_.nodes.size()) - 1};  // the gradient so far
+    node.inputs = saved_;
+    const int gradient = static_cast<int>(graph_.nodes.size()) - 1;
+    if (std::find(saved_.begin(), saved_.end(), gradient) == saved_.end()) node.inputs.push_back(gradient);
     node.parameters = 0;
     graph_.nodes.push_back(std::move(node));
   }
@@ -113,6 +119,7 @@ class Backward {
   }
 
   Graph& graph_;
+  std::vector<int> saved_;
 };
 
 }  // namespace
@@ -123,6 +130,7 @@ void AddBackward(Graph& graph) {
   for (auto node = forward.rbegin(); node != forward.rend(); ++node) {
     if (node->costing != Costing::kFree) backward.Add(*node);
   }
+  graph.parameter_bytes *= 2;  // gradients
 }
 
 std::optional<Optimiser> ParseOptimiser(std::string_view name) {
@@ -148,6 +156,8 @@ void AddOptimiserStep(Graph& graph, Optimiser optimiser) {
   SetDimOf(step, "operands", operands);
   if (!graph.nodes.empty()) step.inputs = {static_cast<int>(graph.nodes.size()) - 1};
   graph.nodes.push_back(std::move(step));
+  constexpr std::int64_t kStateBytes = 2 * 4;  // two moments in fp32
+  if (optimiser != Optimiser::kSgd) graph.parameter_bytes += kStateBytes * graph.parameters;
 }
 
 }  // namespace gpueta

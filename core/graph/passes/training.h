@@ -14,14 +14,15 @@ namespace gpueta {
 // input and weight (and bias) are two products (and a reduction); those of both
 // factors of a batched product two more; attention recomputes its scores, five
 // products for two; convolutions two of their size; norms, activations and
-// other vector operators passes over the tensors they need.
+// other vector operators passes over the tensors they need. What forward kernels
+// read stays alive until their gradient; parameters have gradients of their size.
 void AddBackward(Graph& graph);
 
 enum class Optimiser : std::uint8_t { kNone, kSgd, kAdam, kAdamW };
 std::optional<Optimiser> ParseOptimiser(std::string_view name);
 
 // Appends the update of all parameters, one fused pass over parameters,
-// gradients and the optimiser's state.
+// gradients and the optimiser's state, which takes memory, too.
 void AddOptimiserStep(Graph& graph, Optimiser optimiser);
 
 }  // namespace gpueta

@@ -27,7 +27,8 @@ std::int64_t Macs(const Graph& graph) {
 TEST(AddBackwardTest, ProductsAndConvolutionsCostTwiceTheirForward) {
   for (const Work& work : std::vector<Work>{
            Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 32, .k = 16}, Gemm{.batch = 4, .m = 8, .n = 32, .k = 16},
-           Conv2d{.batch = 2, .in_channels = 4, .height = 8, .width = 8, .out_channels = 8, .kernel_h = 3, .kernel_w = 3},
+           Conv2d{
+               .batch = 2, .in_channels = 4, .height = 8, .width = 8, .out_channels = 8, .kernel_h = 3, .kernel_w = 3},
            Moe{.num_tokens = 16, .hidden_size = 64, .inter_size = 32, .top_k = 2, .num_experts = 8}}) {
     Graph graph = One(work);
     const std::int64_t forward = Macs(graph);
@@ -54,6 +55,16 @@ TEST(AddBackwardTest, AttentionRecomputesItsScores) {
   EXPECT_EQ(2 * Macs(graph), 7 * forward);  // five products for two
 }
 
+TEST(AddBackwardTest, WhatAGradientNeedsIsKeptUntilThen) {
+  Graph graph = One(Vector{.op = "gelu", .rows = 8, .cols = 8});
+  GraphNode product;
+  product.kernel.work = Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 8, .k = 8};
+  product.inputs = {0};
+  graph.nodes.push_back(product);
+  AddBackward(graph);
+  EXPECT_EQ(graph.nodes[3].inputs.front(), 0);  // the weight's gradient reads the product's input
+}
+
 TEST(AddBackwardTest, ViewsHaveNoGradientKernel) {
   Graph graph = One(Vector{.op = "view", .rows = 8, .cols = 8});
   graph.nodes[0].costing = Costing::kFree;
@@ -66,6 +77,7 @@ TEST(AddOptimiserStepTest, AdamMovesParametersGradientAndTwoStates) {
   graph.parameters = 1024 * 1024;
   AddOptimiserStep(graph, Optimiser::kAdamW);
   ASSERT_EQ(graph.nodes.size(), 2U);
+  EXPECT_EQ(graph.parameter_bytes, 2 * 4 * graph.parameters);
   EXPECT_EQ(CountsOf(graph.nodes[1].kernel).bytes().value(), 7 * 4 * 1024 * 1024);
 }
 

@@ -90,15 +90,24 @@ Heads Project(Writer& writer, const AttentionShape& a, const Value& x) {
   return {View(all, query), View(all, key), View(all, key)};
 }
 
+// Batched products want heads apart: [batch, tokens, heads, dim] is copied.
+Value SplitHeads(Writer& writer, std::string_view name, const Value& x, const SymInt& pairs, const SymInt& tokens,
+                 std::int64_t head_dim) {
+  return writer.Vector(name, "copy", {x.node, pairs * tokens, head_dim, Split::kHeads});
+}
+
 // Two products around a softmax, as eager code writes them.
 Value WrittenOut(Writer& writer, const AttentionShape& a, Heads heads, const Sequence& s, const SymInt& keys) {
   const SymInt pairs = s.batch * a.heads;
   if (a.scales_query) heads.query = writer.Vector("scale_query", "mul", heads.query);
   if (a.kv_heads < a.heads) {
-    heads.key = {writer.Vector("repeat_keys", "copy", {heads.key.node, pairs * keys, a.head_dim, Split::kHeads}).node};
-    heads.value = {
-        writer.Vector("repeat_values", "copy", {heads.value.node, pairs * keys, a.head_dim, Split::kHeads}).node};
+    heads.key = SplitHeads(writer, "repeat_keys", heads.key, pairs, keys, a.head_dim);
+    heads.value = SplitHeads(writer, "repeat_values", heads.value, pairs, keys, a.head_dim);
+  } else {
+    heads.key = SplitHeads(writer, "split_keys", heads.key, pairs, keys, a.head_dim);
+    heads.value = SplitHeads(writer, "split_values", heads.value, pairs, keys, a.head_dim);
   }
+  heads.query = SplitHeads(writer, "split_query", heads.query, pairs, s.tokens, a.head_dim);
   Value scores = writer.Bmm("scores", heads.query, heads.key, pairs, s.tokens, keys, a.head_dim);
   for (const std::string_view op : a.score_ops) scores = writer.Vector(op, op, scores);
   scores = writer.AttentionDropout(writer.Vector("softmax", "softmax", scores));

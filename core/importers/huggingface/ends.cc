@@ -40,6 +40,11 @@ Value Logits(Writer& writer, const Value& x, bool tied, bool bias) {
   const Count weights = Count(m.vocabulary) * x.cols.constant().value_or(0);
   writer.Parameters((tied ? Count(0) : weights) + Count(bias ? m.vocabulary : 0));
   writer.LastReads(weights);
+  if (writer.options().training) {
+    // Logits shifted by a token against their labels.
+    const Value shifted = writer.Vector("loss.shift", "copy", out);
+    writer.Vector("loss.log_softmax", "softmax", shifted);
+  }
   return out;
 }
 

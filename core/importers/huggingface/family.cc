@@ -425,10 +425,8 @@ const Family kFamilies[] = {
 
 // Families of the same blocks and defaults under another name.
 constexpr std::pair<std::string_view, std::string_view> kSame[] = {
-    {"gemma3", "gemma3_text"},
-    {"ministral", "mistral"},
-    {"RefinedWeb", "falcon"},
-    {"RefinedWebModel", "falcon"},
+    {"gemma3", "gemma3_text"}, {"ministral", "mistral"},      {"mt5", "t5"},
+    {"RefinedWeb", "falcon"},  {"RefinedWebModel", "falcon"},
 };
 
 }  // namespace

@@ -27,8 +27,9 @@ struct HuggingFaceOptions {
   bool written_out_attention = false;
   // Logits of the last token of each sequence alone, as engines compute them.
   bool last_logits_only = false;
-  // Dropout, where the config has it: for training.
-  bool dropout = false;
+  // The forward pass of training: dropout where the config has it, and the loss
+  // of language models.
+  bool training = false;
   std::optional<DType> kv_dtype;  // of cached keys and values; the model's own
 };
 

@@ -30,6 +30,12 @@ Family Guess(Config& config) {
     family.tied.otherwise = true;
     family.attention_bias = {"attention_bias", true};
     family.mlp_bias = {"mlp_bias", true};
+    const std::string activation = config.Text(names::kActivation, "");
+    if (activation == "silu" || activation == "swiglu") {
+      family.gated = true;
+      family.activation = "silu";
+      family.attention_bias.otherwise = family.mlp_bias.otherwise = false;
+    }
   }
   for (const std::string_view field : {"use_bias", "bias", "add_bias_linear"}) {
     if (config.Has(field)) family.attention_bias = family.mlp_bias = {field, false};
@@ -43,7 +49,7 @@ Family Guess(Config& config) {
                     config.Has("rotary_dim") || config.Has("rotary_pct") || config.Has("partial_rotary_factor");
   if (config.Flag("alibi", false)) {
     family.position_kind = Positions::kAlibi;
-  } else if (!rope && layer_norm) {
+  } else if (!rope && layer_norm && config.HasAny(names::kPositions)) {
     family.position_kind = Positions::kLearned;
   }
   if (config.Flag("use_qk_norm", false) || config.Flag("qk_layernorm", false)) family.qk_norm = QkNorm::kHead;

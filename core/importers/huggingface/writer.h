@@ -73,7 +73,7 @@ class Writer {
   absl::StatusOr<Graph> Finish(std::string display_name);
 
  private:
-  Value Dropout(const Value& x, bool drops) { return drops && options_.dropout ? Vector("dropout", "dropout", x) : x; }
+  Value Dropout(const Value& x, bool drops) { return drops && options_.training ? Vector("dropout", "dropout", x) : x; }
   Value Append(GraphNode node, std::string_view name, const std::vector<Value>& inputs, const SymInt& rows,
                const SymInt& cols, Split split);
 
