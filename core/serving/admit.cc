@@ -46,28 +46,40 @@ absl::Status CheckLimit(std::string_view name, const std::optional<LatencyLimit>
   return absl::OkStatus();
 }
 
-// A request that is there already counts as harmed where it meets a limit
-// without the candidate only.
-struct Others {
-  const EngineState& state;
-  const std::vector<RequestForecast>& with;
-  const std::vector<RequestForecast>& without;
-
-  void Judge(const LatencyLimits& limits, Tightest& tightest) const {
-    for (std::size_t i = 0; i < without.size(); ++i) {
-      const auto see = [&](std::string_view name, const LatencyForecast& now, const LatencyForecast& before,
-                           const std::optional<LatencyLimit>& limit) {
-        if (!limit.has_value() || now.empty() || MarginOf(before, *limit) < 0) return;
-        const bool running = i < state.running.size();
-        tightest.See(MarginOf(now, *limit), fmt::format("{} of {}[{}]", name, running ? "running" : "waiting",
-                                                        running ? i : i - state.running.size()));
-      };
-      see("ttft", with[i].ttft_us, without[i].ttft_us, limits.ttft);
-      see("tpot", with[i].tpot_us, without[i].tpot_us, limits.tpot);
-      see("e2e", with[i].e2e_us, without[i].e2e_us, limits.e2e);
-    }
+// The limit's quantile over all cases of all requests that are there: their
+// own spread and the differences between them. Those that would more likely
+// than not be late without the candidate are no reason to refuse it. Empty: no
+// other.
+std::optional<double> PooledQuantile(const std::vector<RequestForecast>& with,
+                                     const std::vector<RequestForecast>& without,
+                                     LatencyForecast RequestForecast::*which, const LatencyLimit& limit) {
+  constexpr int kCases = 8;  // of each request, evenly spread
+  std::vector<double> cases;
+  for (std::size_t i = 0; i < without.size(); ++i) {
+    const LatencyForecast& now = with[i].*which;
+    if (now.empty() || (without[i].*which).Quantile(0.5) > limit.us) continue;
+    for (int k = 0; k < kCases; ++k) cases.push_back(now.Quantile((k + 0.5) / kCases));
+    cases.back() = std::max(cases.back(), now.Quantile(limit.quantile));  // beyond the last of them
   }
-};
+  if (cases.empty()) return std::nullopt;
+  const auto at =
+      std::min(static_cast<std::size_t>(limit.quantile * static_cast<double>(cases.size())), cases.size() - 1);
+  std::ranges::nth_element(cases, cases.begin() + static_cast<std::ptrdiff_t>(at));
+  return cases[at];
+}
+
+void JudgeOthers(const std::vector<RequestForecast>& with, const std::vector<RequestForecast>& without,
+                 const LatencyLimits& limits, Tightest& tightest) {
+  const auto see = [&](const char* name, LatencyForecast RequestForecast::*which,
+                       const std::optional<LatencyLimit>& limit) {
+    if (!limit.has_value()) return;
+    const std::optional<double> us = PooledQuantile(with, without, which, *limit);
+    if (us.has_value()) tightest.See((limit->us - *us) / limit->us, fmt::format("{} of the others", name));
+  };
+  see("ttft", &RequestForecast::ttft_us, limits.ttft);
+  see("tpot", &RequestForecast::tpot_us, limits.tpot);
+  see("e2e", &RequestForecast::e2e_us, limits.e2e);
+}
 
 // One replica with the candidate at the end of its queue.
 absl::StatusOr<ReplicaDecision> Judge(const Replica& replica, const Request& request, const LatencyLimits& limits,
@@ -90,7 +102,7 @@ absl::StatusOr<ReplicaDecision> Judge(const Replica& replica, const Request& req
   if (limits.ttft.has_value() && !own.ttft_us.empty()) tightest.See(MarginOf(own.ttft_us, *limits.ttft), "ttft");
   if (limits.tpot.has_value()) tightest.See(MarginOf(own.tpot_us, *limits.tpot), "tpot");
   if (limits.e2e.has_value()) tightest.See(MarginOf(own.e2e_us, *limits.e2e), "e2e");
-  Others{replica.state, with, without}.Judge(limits, tightest);
+  JudgeOthers(with, without, limits, tightest);
   decision.admit = decision.margin >= 0;
   return decision;
 }

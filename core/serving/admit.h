@@ -54,10 +54,11 @@ struct ReplicaDecision {
   double tpot_us = 0;
   double e2e_us = 0;
   // (limit − predicted) / limit, the smallest over the candidate's limits and
-  // those of requests that are there already and would meet them without it.
-  // At least 0 where it is admitted; minus infinity where it never fits.
+  // those of the others: requests that are there already, whose quantile is
+  // taken over all of them together. At least 0 where it is admitted; minus
+  // infinity where it never fits.
   double margin = 0;
-  std::string binds;  // which limit that is: "ttft", "tpot", "e2e", "kv_blocks", "ttft of waiting[3]"…; empty: no limit
+  std::string binds;  // which limit that is: "ttft", "tpot", "e2e", "kv_blocks", "tpot of the others"…; empty: no limit
 };
 
 struct AdmitResult {
@@ -69,9 +70,11 @@ struct AdmitResult {
 };
 
 // The candidate joins the end of each replica's queue in turn. Requests that
-// are there already have the same limits. With prefill replicas among them, a
-// decode replica is judged behind the prefill replica with the smallest TTFT;
-// its margin is the smaller of both. INVALID_ARGUMENT naming replica and field.
+// are there already have the same limits, as a group; those that would more
+// likely than not miss them without the candidate do not count. With prefill
+// replicas among them, a decode replica is judged behind the prefill replica
+// with the smallest TTFT; its margin is the smaller of both. INVALID_ARGUMENT
+// naming replica and field.
 absl::StatusOr<AdmitResult> Admit(std::span<const Replica> replicas, const Candidate& candidate,
                                   const LatencyLimits& limits, const ScheduleOptions& options = {});
 

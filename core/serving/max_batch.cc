@@ -112,16 +112,25 @@ absl::StatusOr<SteadyState> SteadyStateOf(const StepTable& table, std::int64_t s
   return state;
 }
 
-absl::StatusOr<SteadyState> MaxRequestRate(const StepModel& model, const StepTable& table, const CacheRoom& room,
-                                           std::int64_t isl, std::int64_t osl, std::int64_t token_budget,
-                                           const LatencyLimits& limits) {
-  SteadyState best;
+absl::StatusOr<std::vector<SteadyState>> SteadyStatesWithin(const StepModel& model, const StepTable& table,
+                                                            const CacheRoom& room, std::int64_t isl, std::int64_t osl,
+                                                            std::int64_t token_budget, const LatencyLimits& limits) {
+  std::vector<SteadyState> within;
   if (isl < 1 || osl < 1) return InvalidArgument("--isl {}, --osl {}: must be at least 1", isl, osl);
   const std::int64_t most = std::min(SequencesThatFit(model, room, isl + osl), table.limits().sequences);
   for (std::int64_t sequences = 1; sequences <= most; ++sequences) {
     GPUETA_ASSIGN_OR_RETURN(const SteadyState state, SteadyStateOf(table, sequences, isl, osl, token_budget, limits));
-    if (state.requests_per_s <= best.requests_per_s) continue;
-    if (Meets(state.ttft_us, limits.ttft) && Meets(state.tpot_us, limits.tpot)) best = state;
+    if (state.requests_per_s > 0 && Meets(state.ttft_us, limits.ttft) && Meets(state.tpot_us, limits.tpot)) {
+      within.push_back(state);
+    }
+  }
+  return within;
+}
+
+SteadyState MaxRequestRate(std::span<const SteadyState> within) {
+  SteadyState best;
+  for (const SteadyState& state : within) {
+    if (state.requests_per_s > best.requests_per_s) best = state;
   }
   return best;
 }

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/device/spec.h"
@@ -61,10 +64,13 @@ struct SteadyState {
 absl::StatusOr<SteadyState> SteadyStateOf(const StepTable& table, std::int64_t sequences, std::int64_t isl,
                                           std::int64_t osl, std::int64_t token_budget, const LatencyLimits& limits);
 
-// The one with the largest rate within the limits and the cache; sequences is 0
-// where none is.
-absl::StatusOr<SteadyState> MaxRequestRate(const StepModel& model, const StepTable& table, const CacheRoom& room,
-                                           std::int64_t isl, std::int64_t osl, std::int64_t token_budget,
-                                           const LatencyLimits& limits);
+// Those within the limits and the cache, for every number of sequences. There
+// is no limit on e2e here.
+absl::StatusOr<std::vector<SteadyState>> SteadyStatesWithin(const StepModel& model, const StepTable& table,
+                                                            const CacheRoom& room, std::int64_t isl, std::int64_t osl,
+                                                            std::int64_t token_budget, const LatencyLimits& limits);
+
+// The one of them with the largest rate; sequences is 0 where there is none.
+SteadyState MaxRequestRate(std::span<const SteadyState> within);
 
 }  // namespace gpueta

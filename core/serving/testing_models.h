@@ -19,11 +19,12 @@ inline std::string SmallLlama(const std::string& more = "") {
          more + "}";
 }
 
-inline std::shared_ptr<const Predictor> H100() {
+inline std::shared_ptr<const Predictor> TestDevice(const std::string& slug) {
   LoadedProfile loaded;
-  loaded.profile = MakeTestProfile("h100-sxm");
+  loaded.profile = MakeTestProfile(slug);
   loaded.id = "test";
-  return (*Snapshot::Build({{loaded, "", 0}}))->Find("h100-sxm").value();
+  return (*Snapshot::Build({{loaded, "", 0}}))->Find(slug).value();
 }
+inline std::shared_ptr<const Predictor> H100() { return TestDevice("h100-sxm"); }
 
 }  // namespace gpueta::testing
