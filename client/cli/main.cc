@@ -22,8 +22,8 @@ int main(int argc, char** argv) {
   app.add_option("--seed", globals.seed, "Seed wherever anything is random")->capture_default_str();
 
   Chosen chosen;
-  for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddCompare, AddFit, AddEval,
-                         AddProfile, AddModel, AddHealth}) {
+  for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddCompare, AddFit, AddEval, AddAdmit,
+                         AddMaxBatch, AddPlanServing, AddProfile, AddModel, AddHealth}) {
     add(app, globals, chosen);
   }
   try {
