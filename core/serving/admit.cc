@@ -54,12 +54,16 @@ std::optional<double> PooledQuantile(const std::vector<RequestForecast>& with,
                                      const std::vector<RequestForecast>& without,
                                      LatencyForecast RequestForecast::*which, const LatencyLimit& limit) {
   constexpr int kCases = 8;  // of each request, evenly spread
+  double z[kCases];
+  for (int k = 0; k < kCases; ++k) z[k] = NormalQuantile((k + 0.5) / kCases);
+  const double z_of_limit = NormalQuantile(limit.quantile);
   std::vector<double> cases;
   for (std::size_t i = 0; i < without.size(); ++i) {
     const LatencyForecast& now = with[i].*which;
-    if (now.empty() || (without[i].*which).Quantile(0.5) > limit.us) continue;
-    for (int k = 0; k < kCases; ++k) cases.push_back(now.Quantile((k + 0.5) / kCases));
-    cases.back() = std::max(cases.back(), now.Quantile(limit.quantile));  // beyond the last of them
+    if (now.empty() || (without[i].*which).Quantile(0.5, 0) > limit.us) continue;
+    for (int k = 0; k < kCases; ++k) cases.push_back(now.Quantile((k + 0.5) / kCases, z[k]));
+    // Beyond the last of them.
+    cases.back() = std::max(cases.back(), now.Quantile(limit.quantile, z_of_limit));
   }
   if (cases.empty()) return std::nullopt;
   const auto at =
@@ -81,12 +85,15 @@ void JudgeOthers(const std::vector<RequestForecast>& with, const std::vector<Req
   see("e2e", &RequestForecast::e2e_us, limits.e2e);
 }
 
+bool InTime(const LatencyForecast& forecast, const std::optional<LatencyLimit>& limit) {
+  return !limit.has_value() || forecast.empty() || forecast.Quantile(0.5, 0) <= limit->us;
+}
+
 // One replica with the candidate at the end of its queue.
 absl::StatusOr<ReplicaDecision> Judge(const Replica& replica, const Request& request, const LatencyLimits& limits,
                                       const ScheduleOptions& options) {
   if (replica.table == nullptr) return FieldError("table", "is missing");
   ReplicaDecision decision;
-  GPUETA_ASSIGN_OR_RETURN(const auto without, Forecast(replica.state, *replica.table, replica.lengths, options));
   EngineState state = replica.state;
   state.waiting.push_back(request);
   GPUETA_ASSIGN_OR_RETURN(const auto with, Forecast(state, *replica.table, replica.lengths, options));
@@ -102,7 +109,16 @@ absl::StatusOr<ReplicaDecision> Judge(const Replica& replica, const Request& req
   if (limits.ttft.has_value() && !own.ttft_us.empty()) tightest.See(MarginOf(own.ttft_us, *limits.ttft), "ttft");
   if (limits.tpot.has_value()) tightest.See(MarginOf(own.tpot_us, *limits.tpot), "tpot");
   if (limits.e2e.has_value()) tightest.See(MarginOf(own.e2e_us, *limits.e2e), "e2e");
-  JudgeOthers(with, without, limits, tightest);
+  const std::vector<RequestForecast> others(with.begin(), with.end() - 1);
+  const bool all_in_time = std::ranges::all_of(others, [&](const RequestForecast& other) {
+    return InTime(other.ttft_us, limits.ttft) && InTime(other.tpot_us, limits.tpot) && InTime(other.e2e_us, limits.e2e);
+  });
+  if (all_in_time) {  // and so they are without it
+    JudgeOthers(others, others, limits, tightest);
+  } else {
+    GPUETA_ASSIGN_OR_RETURN(const auto without, Forecast(replica.state, *replica.table, replica.lengths, options));
+    JudgeOthers(others, without, limits, tightest);
+  }
   decision.admit = decision.margin >= 0;
   return decision;
 }

@@ -174,7 +174,7 @@ LatencyForecast::LatencyForecast(std::vector<double> us, double sigma) : us_(std
   std::ranges::sort(us_);
 }
 
-double LatencyForecast::Quantile(double quantile) const {
+double LatencyForecast::Quantile(double quantile, double z) const {
   if (us_.empty()) return 0;
   // Scenario i stands for quantile (i + ½)/n.
   const auto at = [&](double q) {
@@ -189,7 +189,7 @@ double LatencyForecast::Quantile(double quantile) const {
   const double spread = at(quantile);
   if (!std::isfinite(spread) || !std::isfinite(median) || median <= 0) return spread;
   const double of_lengths = std::log(spread / median);
-  const double of_steps = sigma_ * NormalQuantile(quantile);
+  const double of_steps = sigma_ * z;
   const double ln = std::hypot(of_lengths, of_steps);
   return median * std::exp(quantile < 0.5 ? -ln : ln);
 }

@@ -41,7 +41,9 @@ class LatencyForecast {
   // will come and how far step latencies are off; their distances from the
   // median in ln add up in squares. One-sided: at or below it in this share of
   // cases.
-  double Quantile(double quantile) const;
+  double Quantile(double quantile) const { return Quantile(quantile, NormalQuantile(quantile)); }
+  // The same where z = NormalQuantile(quantile) is at hand.
+  double Quantile(double quantile, double z) const;
 
  private:
   std::vector<double> us_;  // sorted
