@@ -71,6 +71,7 @@ Configuration Sweep(const PlanServingArgs& args, const std::string& json, const 
                     const LatencyLimits& limits, const Prices& prices, const std::string& device,
                     std::int64_t tensor_ranks) {
   Configuration out{.device = device, .tensor_ranks = tensor_ranks};
+  out.gpus = GpusOf({.tensor = tensor_ranks, .expert = args.serving.ep, .pipeline = args.serving.pp});
   const absl::StatusOr<Deployment> deployment = DeploymentOf(args.serving, tensor_ranks);
   const absl::StatusOr<Served> served = deployment.ok() ? Serve(args.serving.model, json, snapshot, device, *deployment,
                                                                 {.tokens = args.serving.token_budget,
@@ -81,7 +82,6 @@ Configuration Sweep(const PlanServingArgs& args, const std::string& json, const 
     out.problem = MessageOf(served.status());
     return out;
   }
-  out.gpus = served->gpus;
   out.weight_bytes = served->room.weight_bytes;
   out.kv_blocks = served->room.blocks;
   out.table_error = served->table.checked_error();

@@ -1,6 +1,7 @@
 #include "client/cli/serving_input.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -37,6 +38,9 @@ void AddModelOptions(CLI::App& command, ServingModel& model) {
   command.add_option("--memory-share", model.memory_share, "Of the device's memory that the engine takes")
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
+  command.add_option("--step-overhead", model.step_overhead,
+                     "What the engine takes for each step besides kernels, e.g. 800us (default: nothing)");
+  command.add_option("--token-overhead", model.token_overhead, "The same for each token of a step, e.g. 2us");
 }
 
 void AddServingOptions(CLI::App& command, ServingArgs& args) {
@@ -77,8 +81,17 @@ absl::StatusOr<Deployment> DeploymentOf(const ServingArgs& args, std::int64_t te
   return deployment;
 }
 
+std::int64_t GpusOf(const Parallelism& ranks) { return std::max(ranks.tensor, ranks.expert) * ranks.pipeline; }
+
 absl::StatusOr<Served> Serve(const ServingModel& model, const std::string& config_json, const Snapshot& snapshot,
                              const std::string& device, const Deployment& deployment, const StepTableLimits& limits) {
+  EngineOverhead overhead;
+  if (!model.step_overhead.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(overhead.step_us, ParseDuration("--step-overhead", model.step_overhead));
+  }
+  if (!model.token_overhead.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(overhead.token_us, ParseDuration("--token-overhead", model.token_overhead));
+  }
   GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Predictor> predictor, snapshot.Find(device));
   absl::StatusOr<StepModel> compiled =
       StepModel::Compile(config_json, std::filesystem::path(model.path).parent_path().filename().string(), deployment);
@@ -86,11 +99,9 @@ absl::StatusOr<Served> Serve(const ServingModel& model, const std::string& confi
   constexpr std::int64_t kBlockTokens = 16;
   GPUETA_ASSIGN_OR_RETURN(const CacheRoom room, RoomForCache(*compiled, predictor->spec().memory_gb, limits.tokens,
                                                              kBlockTokens, model.memory_share));
-  absl::StatusOr<StepTable> table = StepTable::Build(*compiled, *predictor, limits);
+  absl::StatusOr<StepTable> table = StepTable::Build(*compiled, *predictor, limits, overhead);
   if (!table.ok()) return Prefixed(table.status(), device);
-  const Parallelism& ranks = deployment.ranks;
-  return Served{device, std::max(ranks.tensor, ranks.expert) * ranks.pipeline, *std::move(compiled), *std::move(table),
-                room};
+  return Served{device, GpusOf(deployment.ranks), *std::move(compiled), *std::move(table), room};
 }
 
 }  // namespace gpueta::cli

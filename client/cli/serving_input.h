@@ -22,6 +22,8 @@ struct ServingModel {
   std::string path;
   std::vector<std::string> profile_paths;
   double memory_share = kUsualMemoryShare;
+  std::string step_overhead;  // empty: none
+  std::string token_overhead;
 };
 void AddModelOptions(CLI::App& command, ServingModel& model);
 
@@ -42,10 +44,13 @@ absl::StatusOr<Deployment> DeploymentOf(const ServingArgs& args, std::int64_t te
 
 absl::StatusOr<LatencyLimits> LimitsOf(const ServingArgs& args);
 
+// Devices of one replica: tensor or expert ranks times stages.
+std::int64_t GpusOf(const Parallelism& ranks);
+
 // A model on one kind of device, ready to ask.
 struct Served {
   std::string device;
-  std::int64_t gpus = 1;  // tensor or expert ranks times stages
+  std::int64_t gpus = 1;
   StepModel model;
   StepTable table;  // contexts up to what was asked for
   CacheRoom room;
