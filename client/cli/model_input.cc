@@ -91,8 +91,11 @@ absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOption
     return graph.ok() ? std::move(graph) : Prefixed(graph.status(), path);
   }
   absl::StatusOr<Graph> graph = wire::ReadGraphText(*text);
-  if (!graph.ok()) return Prefixed(graph.status(), path);
-  return graph;
+  if (graph.ok()) return graph;
+  if (!IsConfigPath(path)) return Prefixed(graph.status(), path);
+  const std::string why = MessageOf(graph.status());
+  return InvalidArgument("{}: no Hugging Face config (it has neither model_type nor architectures), and no graph: {}",
+                         path, why.substr(0, why.find('\n')));
 }
 
 absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run, const std::string& path) {

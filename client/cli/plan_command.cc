@@ -198,7 +198,7 @@ void AddPlan(CLI::App& app, const Globals& globals, Chosen& chosen) {
                    "CSV to choose from; a latency column is ignored (default: generated shapes)")
       ->check(CLI::ExistingFile);
   plan->add_option("--workload", args->workload,
-                   "Models (.onnx or graph files): only shapes on the lines they run on are chosen")
+                   "Models (.onnx, config.json or graph files): only shapes on the lines they run on are chosen")
       ->check(CLI::ExistingFile);
   plan->add_option("--lines", args->lines,
                    "CSV of lines: only shapes on them are chosen; dims named in a row are fixed, empty ones vary")

@@ -110,6 +110,7 @@ TEST_F(CliTest, WhatAConfigCannotDoIsNamed) {
   const std::string device = "h100-sxm";
   ExpectOneLine(Run({"inspect", Write("config.json", R"({"model_type": "llama", "hidden_size": -4})")}),
                 HasSubstr("hidden_size"));
+  ExpectOneLine(Run({"inspect", Write("config.json", R"({"model_type": "llama")")}), HasSubstr("config.json"));
   ExpectOneLine(Run({"predict", kDecoder, "--device", device, "--seq", "8", "--tp", "5"}), HasSubstr("--tp"));
   ExpectOneLine(Run({"predict", kDecoder, "--device", device, "--seq", "8", "--ep", "2"}), HasSubstr("--ep"));
   ExpectOneLine(Run({"predict", kDecoder, "--device", device, "--seq", "8", "--pp", "99"}), HasSubstr("--pp"));

@@ -19,23 +19,45 @@ std::vector<Pass> BackwardOf(const Vector& vector) {
   const std::string_view op = vector.op;
   const bool two = vector.operands > 1;
   if (op == "layernorm" || op == "rmsnorm" || op == "groupnorm" || op == "batchnorm") return {{"mul", 2}, {"add", 1}};
-  if (op == "add" || op == "sub") return two ? std::vector<Pass>{{"add", 2}} : std::vector<Pass>{};
+  if (op == "add" || op == "sub") return {};  // both inputs take the gradient as it is
   if (op == "mul" || op == "div")
     return two ? std::vector<Pass>{{"mul", 2}, {"mul", 2}} : std::vector<Pass>{{"mul", 1}};
   if (op == "silu_mul") return {{"mul", 2}, {"mul", 2}};
-  if (op == "pow") return {{"mul", 2}, {"mul", 1}};
+  if (op == "pow") return {{"pow", 1}, {"mul", 1}, {"mul", 2}};
   for (const std::string_view linear : {"copy", "cast", "neg", "rope", "dropout", "embedding", "reduce"}) {
     if (op == linear) return {{"mul", 1}};
   }
   return {{"mul", 2}};  // softmax, activations, masks: gradient and one saved tensor
 }
 
+struct Extent {
+  SymInt rows;
+  SymInt cols;
+};
+
+std::optional<Extent> OutputOf(const GraphNode& node) {
+  switch (node.kernel.op()) {
+    case Op::kGemm: return Extent{DimOf(node, "batch") * DimOf(node, "m"), DimOf(node, "n")};
+    case Op::kVector: return Extent{DimOf(node, "rows"), DimOf(node, "cols")};
+    default: return std::nullopt;
+  }
+}
+
+// Of the one tensor it reads; nullopt where that is not known.
+std::optional<SymInt> ElementsRead(const GraphNode& node) {
+  if (node.kernel.op() == Op::kGemm) return DimOf(node, "batch") * DimOf(node, "m") * DimOf(node, "k");
+  if (node.kernel.op() == Op::kVector) return DimOf(node, "rows") * DimOf(node, "cols");
+  return std::nullopt;
+}
+
 class Backward {
  public:
   explicit Backward(Graph& graph) : graph_(graph) {}
 
-  void Add(const GraphNode& forward) {
+  // `readers`: the nodes that read the forward node's output.
+  void Add(const GraphNode& forward, const std::vector<const GraphNode*>& readers) {
     saved_ = forward.inputs;
+    Join(forward, readers);
     switch (forward.kernel.op()) {
       case Op::kGemm: Product(forward); break;
       case Op::kConv2d:
@@ -65,6 +87,22 @@ class Backward {
     if (std::find(saved_.begin(), saved_.end(), gradient) == saved_.end()) node.inputs.push_back(gradient);
     node.parameters = 0;
     graph_.nodes.push_back(std::move(node));
+  }
+
+  // Gradients that come back from several readers add up; those of parts of the
+  // output are put side by side.
+  void Join(const GraphNode& forward, const std::vector<const GraphNode*>& readers) {
+    const std::optional<Extent> output = OutputOf(forward);
+    if (!output.has_value() || readers.size() < 2) return;
+    std::size_t whole = 0;
+    for (const GraphNode* reader : readers) {
+      const std::optional<SymInt> read = ElementsRead(*reader);
+      if (!read.has_value() || IsKnownNonNegative(*read - output->rows * output->cols)) ++whole;
+    }
+    if (whole < readers.size()) Append(VectorLike(forward, "join_gradients", "copy", output->rows, output->cols, 1));
+    for (std::size_t i = 1; i < whole; ++i) {
+      Append(VectorLike(forward, "add_gradients", "add", output->rows, output->cols, 2));
+    }
   }
 
   void Repeat(GraphNode node, std::string_view name) {
@@ -127,8 +165,12 @@ class Backward {
 void AddBackward(Graph& graph) {
   const std::vector<GraphNode> forward = graph.nodes;
   Backward backward(graph);
-  for (auto node = forward.rbegin(); node != forward.rend(); ++node) {
-    if (node->costing != Costing::kFree) backward.Add(*node);
+  std::vector<std::vector<const GraphNode*>> readers(forward.size());
+  for (const GraphNode& node : forward) {
+    for (const int input : node.inputs) readers[static_cast<std::size_t>(input)].push_back(&node);
+  }
+  for (std::size_t i = forward.size(); i-- > 0;) {
+    if (forward[i].costing != Costing::kFree) backward.Add(forward[i], readers[i]);
   }
   graph.parameter_bytes *= 2;  // gradients
 }

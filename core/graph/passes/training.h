@@ -14,7 +14,8 @@ namespace gpueta {
 // input and weight (and bias) are two products (and a reduction); those of both
 // factors of a batched product two more; attention recomputes its scores, five
 // products for two; convolutions two of their size; norms, activations and
-// other vector operators passes over the tensors they need. What forward kernels
+// other vector operators passes over the tensors they need; the gradients of an
+// output that several kernels read are added up. What forward kernels
 // read stays alive until their gradient; parameters have gradients of their size.
 void AddBackward(Graph& graph);
 

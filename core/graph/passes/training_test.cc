@@ -55,6 +55,33 @@ TEST(AddBackwardTest, AttentionRecomputesItsScores) {
   EXPECT_EQ(2 * Macs(graph), 7 * forward);  // five products for two
 }
 
+TEST(AddBackwardTest, GradientsOfAnOutputReadTwiceAddUp) {
+  Graph graph = One(Vector{.op = "gelu", .rows = 8, .cols = 8});
+  for (int i = 0; i < 2; ++i) {
+    GraphNode reader;
+    reader.kernel.work = Vector{.op = "add", .rows = 8, .cols = 8};
+    reader.inputs = {0};
+    graph.nodes.push_back(reader);
+  }
+  AddBackward(graph);
+  ASSERT_EQ(graph.nodes.size(), 5U);
+  EXPECT_EQ(std::get<Vector>(graph.nodes[3].kernel.work).op, "add");
+  EXPECT_EQ(DimOf(graph.nodes[3], "operands"), SymInt(2));
+}
+
+TEST(AddBackwardTest, GradientsOfPartsArePutSideBySide) {
+  Graph graph = One(Vector{.op = "gelu", .rows = 8, .cols = 8});
+  for (int i = 0; i < 2; ++i) {
+    GraphNode reader;
+    reader.kernel.work = Vector{.op = "add", .rows = 8, .cols = 4};
+    reader.inputs = {0};
+    graph.nodes.push_back(reader);
+  }
+  AddBackward(graph);
+  ASSERT_EQ(graph.nodes.size(), 5U);
+  EXPECT_EQ(std::get<Vector>(graph.nodes[3].kernel.work).op, "copy");
+}
+
 TEST(AddBackwardTest, WhatAGradientNeedsIsKeptUntilThen) {
   Graph graph = One(Vector{.op = "gelu", .rows = 8, .cols = 8});
   GraphNode product;

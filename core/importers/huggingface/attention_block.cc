@@ -86,7 +86,9 @@ Heads Project(Writer& writer, const AttentionShape& a, const Value& x) {
             writer.Linear("value", x, key, a.value_bias, Split::kColumns)};
   }
   const Value all = writer.Linear("query_key_value", x, query + 2 * key, false, Split::kColumns);
-  writer.Parameters(Count(a.query_bias ? query : 0) + Count(a.key_bias ? key : 0) + Count(a.value_bias ? key : 0));
+  const Count biases = Count(a.query_bias ? query : 0) + Count(a.key_bias ? key : 0) + Count(a.value_bias ? key : 0);
+  writer.Parameters(biases);
+  writer.LastReads(Count(writer.model().hidden) * Count(query + 2 * key) + biases);
   return {View(all, query), View(all, key), View(all, key)};
 }
 

@@ -9,8 +9,8 @@ namespace gpueta::huggingface {
 namespace {
 
 constexpr std::size_t kLargestConfig = std::size_t{16} << 20;
-constexpr int kDeepest = 64;  // nesting; what lies deeper is not read
-constexpr std::int64_t kLargestInt = std::int64_t{1} << 31;
+constexpr int kDeepest = 64;                                 // nesting; what lies deeper is not read
+constexpr std::int64_t kLargestInt = std::int64_t{1} << 28;  // a product of two and a few times that fits 64 bits
 
 std::string Shown(const nlohmann::json& value) {
   constexpr std::size_t kShown = 40;

@@ -27,7 +27,7 @@ class Config {
   // 16 MB.
   static absl::StatusOr<Config> Parse(std::string_view json);
 
-  // An integer from 1 to 2^31. `otherwise` where the field is missing; 0 there
+  // An integer from 1 to 2^28. `otherwise` where the field is missing; 0 there
   // means it must be given.
   std::int64_t Int(Names names, std::int64_t otherwise);
   // As Int, but null and 0 are 0: none of it. So may `otherwise` be.

@@ -181,7 +181,7 @@ TEST(HuggingFaceImporterTest, ErrorsNameTheField) {
   EXPECT_THAT(error(R"({"model_type": "deepseek_v2"})"), HasSubstr("num_experts_per_tok"));
   EXPECT_THAT(error(R"({"model_type": "mixtral", "num_experts_per_tok": 9})"), HasSubstr("num_experts_per_tok"));
   EXPECT_THAT(error(R"({"model_type": "bert"})", {.phase = Attention::Phase::kDecode}), HasSubstr("decode"));
-  EXPECT_THAT(error(R"({"model_type": "llama", "hidden_size": 2147483648, "intermediate_size": 2147483648})"),
+  EXPECT_THAT(error(R"({"model_type": "llama", "hidden_size": 268435456, "intermediate_size": 268435456})"),
               HasSubstr("2^60 parameters"));
 }
 
