@@ -36,6 +36,9 @@ void AddProfile(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddModel(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddHealth(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddErrors(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddAdmit(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddMaxBatch(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddPlanServing(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddDevices(CLI::App& app, const Globals& globals, Chosen& chosen);
 
 }  // namespace gpueta::cli

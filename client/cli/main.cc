@@ -23,7 +23,7 @@ int main(int argc, char** argv) {
 
   Chosen chosen;
   for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddImportTrace, AddCompare, AddFit,
-                         AddEval, AddProfile, AddModel, AddErrors, AddHealth}) {
+                         AddEval, AddAdmit, AddMaxBatch, AddPlanServing, AddProfile, AddModel, AddErrors, AddHealth}) {
     add(app, globals, chosen);
   }
   try {

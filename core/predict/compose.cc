@@ -7,28 +7,26 @@
 #include <unordered_map>
 
 #include "core/base/errors.h"
-#include "core/ops/table_key.h"
 
 namespace gpueta {
 namespace {
 
 constexpr double kOverlapPower = 2.3;
-constexpr double kOwnShare = 0.7;  // of the error's variance; the rest is shared by the family
 
 struct Spread {
-  double own = 0;                                            // Σ (w·s)²
-  std::map<std::pair<Op, Attention::Phase>, double> family;  // Σ w·s
+  double own = 0;                         // Σ (w·s)²
+  std::map<KernelFamily, double> family;  // Σ w·s
   double Combined() const {
     double shared = 0;
     for (const auto& [key, sum] : family) shared += sum * sum;
-    return std::sqrt(kOwnShare * own + (1 - kOwnShare) * shared);
+    return std::sqrt(kOwnErrorShare * own + (1 - kOwnErrorShare) * shared);
   }
 };
 
 void Add(Spread& spread, const GraphPart& part, double weight, double half_width_ln) {
   const double x = weight * half_width_ln;
   spread.own += x * x;
-  spread.family[{part.kernel.op(), KeyOf(part.kernel, Timing::kKernel).phase}] += x;
+  spread.family[FamilyOf(part.kernel)] += x;
 }
 
 bool SameWork(const Kernel& a, const Kernel& b) {
@@ -37,34 +35,20 @@ bool SameWork(const Kernel& a, const Kernel& b) {
 
 }  // namespace
 
-absl::StatusOr<GraphEstimate> ComposeGraph(
-    const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
-    const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel) {
-  GraphEstimate out;
-  std::unordered_multimap<std::uint64_t, std::size_t> seen;  // hash to part
-  std::int64_t launches = 0;
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (graph.nodes[i].costing == Costing::kFree) continue;
-    ++launches;
-    const Kernel& kernel = kernels[i];
-    const std::uint64_t hash = (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^
-                               (static_cast<std::uint64_t>(kernel.op()) << 8) ^
-                               static_cast<std::uint64_t>(kernel.dtype);
-    const auto [begin, end] = seen.equal_range(hash);
-    const auto match =
-        std::find_if(begin, end, [&](const auto& entry) { return SameWork(out.parts[entry.second].kernel, kernel); });
-    if (match != end) {
-      ++out.parts[match->second].count;
-      continue;
-    }
-    absl::StatusOr<Estimate> estimate = estimate_kernel(kernel);
-    if (!estimate.ok()) return InField(fmt::format("nodes[{}] ({})", i, kernel.name), estimate.status());
-    seen.emplace(hash, out.parts.size());
-    out.parts.push_back({kernel, 1, *std::move(estimate)});
-  }
+KernelFamily FamilyOf(const Kernel& kernel) {
+  const auto* attention = std::get_if<Attention>(&kernel.work);
+  return {kernel.op(), attention == nullptr ? Attention::Phase::kPrefill : attention->phase};
+}
 
+GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& execution) {
+  GraphEstimate out;
+  out.parts = std::move(parts);
   double kernels_us = 0;
-  for (const GraphPart& part : out.parts) kernels_us += static_cast<double>(part.count) * part.estimate.latency_us.p50;
+  std::int64_t launches = 0;
+  for (const GraphPart& part : out.parts) {
+    kernels_us += static_cast<double>(part.count) * part.estimate.latency_us.p50;
+    launches += part.count;
+  }
   const double gaps_us = execution.gap_us * static_cast<double>(launches);
   const double host_us = execution.host_issue_us * static_cast<double>(launches);
   // Gaps and host are no part of the kernels' errors.
@@ -92,6 +76,33 @@ absl::StatusOr<GraphEstimate> ComposeGraph(
                       return a.second < b.second;
                     })->first;
   }
+  return out;
+}
+
+absl::StatusOr<GraphEstimate> ComposeGraph(
+    const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
+    const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel) {
+  std::vector<GraphPart> parts;
+  std::unordered_multimap<std::uint64_t, std::size_t> seen;  // hash to part
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (graph.nodes[i].costing == Costing::kFree) continue;
+    const Kernel& kernel = kernels[i];
+    const std::uint64_t hash = (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^
+                               (static_cast<std::uint64_t>(kernel.op()) << 8) ^
+                               static_cast<std::uint64_t>(kernel.dtype);
+    const auto [begin, end] = seen.equal_range(hash);
+    const auto match =
+        std::find_if(begin, end, [&](const auto& entry) { return SameWork(parts[entry.second].kernel, kernel); });
+    if (match != end) {
+      ++parts[match->second].count;
+      continue;
+    }
+    absl::StatusOr<Estimate> estimate = estimate_kernel(kernel);
+    if (!estimate.ok()) return InField(fmt::format("nodes[{}] ({})", i, kernel.name), estimate.status());
+    seen.emplace(hash, parts.size());
+    parts.push_back({kernel, 1, *std::move(estimate)});
+  }
+  GraphEstimate out = ComposeParts(std::move(parts), execution);
   out.memory_bytes = MemoryBytes(graph, kernels);
   out.warnings = graph.warnings;
   return out;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,6 +20,14 @@ struct ExecutionModel {
   double gap_us = 0;         // between two kernels
 };
 
+// What a part belongs to whose kernels share errors: the op, and of attention
+// the phase.
+using KernelFamily = std::pair<Op, Attention::Phase>;
+KernelFamily FamilyOf(const Kernel& kernel);
+// Of the variance of a kernel's error this much is its own; the rest is shared
+// by its family.
+inline constexpr double kOwnErrorShare = 0.7;
+
 // Kernels one after the other on one stream, the host issuing them meanwhile.
 // Device total D and host total H combine as (D^2.3 + H^2.3)^(1/2.3), which
 // did better on public data than an ordered recursion.
@@ -28,6 +37,10 @@ struct ExecutionModel {
 // the share of the kernels' sum and s the half-width in ln; repetitions of one
 // kernel share their error. A quantile of the total is the combination with the
 // kernels' sum times e^S.
+GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& execution);
+
+// The same of a graph's nodes, with its memory and warnings; kernels with the
+// same work become one part, which is estimated once.
 absl::StatusOr<GraphEstimate> ComposeGraph(
     const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
     const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel);

@@ -14,6 +14,8 @@ std::vector<double> DimsOf(const Kernel& kernel) {
   return dims;
 }
 
+bool IsCpu(const DeviceSpec& spec) { return spec.architecture == "CPU"; }
+
 }  // namespace
 
 Predictor::Predictor(DeviceSpec spec, std::shared_ptr<const CompiledProfile> own,
@@ -40,18 +42,9 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
                                                        const EstimateOptions& options) const {
   GPUETA_RETURN_IF_ERROR(CheckEstimator(options.estimator));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, Bind(graph, dims));
-  const bool on_cpu = state_->spec.architecture == "CPU";
-  EstimateOptions kernel_options = options;
-  // A CPU runs what it is called for; a GPU's kernels are summed as device time.
-  kernel_options.timing = on_cpu ? Timing::kEager : Timing::kKernel;
-  // A framework's own calls tell best which kernels it runs.
-  if (!on_cpu && options.mode == ExecutionMode::kEager) kernel_options.measured_in = Timing::kEager;
-  ExecutionModel execution;
-  execution.host_issue_us = on_cpu || options.mode == ExecutionMode::kGraph ? 0
-                            : state_->host_issue_us > 0                     ? state_->host_issue_us
-                                                                            : kTypicalHostIssueUs;
-  execution.gap_us = !on_cpu && options.mode == ExecutionMode::kGraph ? kGraphGapUs : 0;
-  GPUETA_ASSIGN_OR_RETURN(GraphEstimate estimate, ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) {
+  const EstimateOptions kernel_options = KernelOptionsOf(options);
+  GPUETA_ASSIGN_OR_RETURN(GraphEstimate estimate,
+                          ComposeGraph(graph, kernels, ExecutionOf(options), [&](const Kernel& kernel) {
                             return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
                           }));
   constexpr double kGiB = 1024.0 * 1024 * 1024;
@@ -66,6 +59,22 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
     for (double* quantile : {&us.p50, &us.p90, &us.p99}) *quantile *= estimate.correction;
   }
   return estimate;
+}
+
+EstimateOptions Predictor::KernelOptionsOf(const EstimateOptions& of_graph) const {
+  EstimateOptions options = of_graph;
+  // A CPU runs what it is called for; a GPU's kernels are summed as device time.
+  const bool on_cpu = IsCpu(state_->spec);
+  options.timing = on_cpu ? Timing::kEager : Timing::kKernel;
+  // A framework's own calls tell best which kernels it runs.
+  if (!on_cpu && options.mode == ExecutionMode::kEager) options.measured_in = Timing::kEager;
+  return options;
+}
+
+ExecutionModel Predictor::ExecutionOf(const EstimateOptions& of_graph) const {
+  if (IsCpu(state_->spec)) return {};
+  if (of_graph.mode == ExecutionMode::kGraph) return {.gap_us = kGraphGapUs};
+  return {.host_issue_us = state_->host_issue_us > 0 ? state_->host_issue_us : kTypicalHostIssueUs};
 }
 
 absl::StatusOr<RegimeShares> Predictor::Regime(const Kernel& kernel, const EstimateOptions& options) const {

@@ -23,6 +23,7 @@
 namespace gpueta {
 
 class CompiledProfile;  // core/predict/compiled_table.h
+struct ExecutionModel;  // core/predict/compose.h
 
 // How a graph is run.
 enum class ExecutionMode : std::uint8_t {
@@ -113,6 +114,10 @@ class Predictor {
   // The whole graph: kernels in order on one stream.
   absl::StatusOr<GraphEstimate> EstimateGraph(const Graph& graph, const SymbolValues& dims,
                                               const EstimateOptions& options = {}) const;
+
+  // How EstimateGraph asks for its kernels, and how it composes them.
+  EstimateOptions KernelOptionsOf(const EstimateOptions& of_graph) const;
+  ExecutionModel ExecutionOf(const EstimateOptions& of_graph) const;
 
   // Of the form that answers, before its learnt residual and any conversion of
   // dtype's or timing's kind. Errors as EstimateKernel.

@@ -554,6 +554,49 @@ TEST_F(CliTest, EvalWritesAReportThatStandsAlone) {
   EXPECT_EQ(Run({"eval", "--measurements", rows, "--measured-with", near}).status, kUsage);
 }
 
+TEST_F(CliTest, MaxBatchKeepsTheLimitAndTheMemory) {
+  const json answer = RunJson({"max-batch", kDecoder, "--device", "h100-sxm", "--tpot", "10ms", "--ctx", "1024,16384"});
+  EXPECT_EQ(answer["kv_bytes_per_token"], 32768);  // 16 layers · 2 · 8 heads · 64 · 2 bytes
+  ASSERT_EQ(answer["contexts"].size(), 2U);
+  EXPECT_GT(answer["contexts"][0]["sequences"], answer["contexts"][1]["sequences"]);
+  for (const json& row : answer["contexts"]) EXPECT_LE(row["step_us"]["p90"], 10'000.0001);
+  const json slower = RunJson(
+      {"max-batch", kDecoder, "--device", "h100-sxm", "--tpot", "10ms", "--ctx", "16384", "--step-overhead", "3ms"});
+  EXPECT_LT(slower["contexts"][0]["sequences"], answer["contexts"][1]["sequences"]);
+  ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "10", "--tpot", "fast"}),
+                AllOf(HasSubstr("--tpot"), HasSubstr("50ms")));
+}
+
+TEST_F(CliTest, PlanServingTriesEveryConfiguration) {
+  const json answer = RunJson({"plan-serving", kDecoder, "--devices", "h100-sxm,l40s", "--tp", "1,2", "--ttft", "500ms",
+                               "--tpot", "20ms", "--isl", "512", "--osl", "128", "--price", "h100-sxm=2,l40s=1"});
+  ASSERT_EQ(answer["configurations"].size(), 4U);
+  for (const json& configuration : answer["configurations"]) {
+    EXPECT_GT(configuration["requests_per_s"], 0) << configuration;
+    EXPECT_LE(configuration["tpot_us"], 20'000.0001);
+  }
+  double last = 1e9;  // along the front slower tokens are cheaper
+  for (const json& point : answer["front"]) {
+    EXPECT_LT(point["usd_per_million_output_tokens"], last);
+    last = point["usd_per_million_output_tokens"];
+  }
+  ExpectOneLine(Run({"plan-serving", kDecoder, "--devices", "h100-sxm", "--price", "t4=1"}), HasSubstr("--price t4"));
+}
+
+TEST_F(CliTest, AdmitDecidesForEachReplica) {
+  const std::string state = Write("state.json", R"({"replicas": [
+      {"name": "idle", "device": "h100-sxm"},
+      {"name": "busy", "device": "h100-sxm", "metrics": {"running": 30, "waiting": 400, "kv_usage": 0.5}}],
+    "candidate": {"prompt_tokens": 2000}, "limits": {"ttft_ms": 200, "tpot_ms": 50}})");
+  const json answer = RunJson({"admit", kDecoder, "--state", state});
+  EXPECT_EQ(answer["recommended"], "idle");
+  EXPECT_EQ(answer["replicas"][0]["admit"], true);
+  EXPECT_EQ(answer["replicas"][1]["admit"], false);
+  EXPECT_EQ(answer["replicas"][1]["binds"], "ttft");
+  const std::string wrong = Write("wrong.json", R"({"replicas": [{"device": "h100-sxm", "gpus": 2}]})");
+  ExpectOneLine(Run({"admit", kDecoder, "--state", wrong}), AllOf(HasSubstr("wrong.json"), HasSubstr("gpus")));
+}
+
 TEST_F(CliTest, NoServerSaysSo) {
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"health"}, {"profile", "list"}, {"predict", "bert", "--device", "t4"}}) {

@@ -1,0 +1,247 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "client/cli/inputs.h"
+#include "client/cli/serving_input.h"
+#include "client/terminal/terminal.h"
+#include "core/base/errors.h"
+#include "core/base/whole_file.h"
+
+namespace gpueta::cli {
+namespace {
+
+struct PlanServingArgs {
+  ServingArgs serving;
+  std::vector<std::string> devices;
+  std::vector<std::int64_t> tensor_ranks = {1};
+  std::int64_t isl = 1024;
+  std::int64_t osl = 256;
+  std::vector<std::string> prices;  // DEVICE=USD an hour
+};
+
+using Prices = std::map<std::string, double>;
+
+absl::StatusOr<Prices> ParsePrices(const std::vector<std::string>& texts) {
+  Prices prices;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const bool split = equals != std::string::npos && equals > 0;
+    const auto parsed = split ? std::from_chars(text.data() + equals + 1, end, value) : std::from_chars_result{};
+    if (!split || parsed.ec != std::errc() || parsed.ptr != end || !(value > 0)) {
+      return InvalidArgument("--price {}: must be DEVICE=USD, the price of one GPU for an hour", text);
+    }
+    prices[text.substr(0, equals)] = value;
+  }
+  return prices;
+}
+
+// One deployment under one load.
+struct Point {
+  SteadyState state;
+  double tokens_per_gpu = 0;        // output tokens a second
+  std::optional<double> usd_per_m;  // a million output tokens
+  bool on_front = false;
+};
+
+struct Configuration {
+  std::string device;
+  std::int64_t tensor_ranks = 1;
+  std::int64_t gpus = 1;
+  double weight_bytes = 0;
+  std::int64_t kv_blocks = 0;
+  double table_error = 0;
+  std::string problem;          // why it cannot serve
+  std::vector<Point> points;    // by sequences, those within the limits
+  const Point* best = nullptr;  // the largest rate
+};
+
+Configuration Sweep(const PlanServingArgs& args, const std::string& json, const Snapshot& snapshot,
+                    const LatencyLimits& limits, const Prices& prices, const std::string& device,
+                    std::int64_t tensor_ranks) {
+  Configuration out{.device = device, .tensor_ranks = tensor_ranks};
+  out.gpus = GpusOf({.tensor = tensor_ranks, .expert = args.serving.ep, .pipeline = args.serving.pp});
+  const absl::StatusOr<Deployment> deployment = DeploymentOf(args.serving, tensor_ranks);
+  const absl::StatusOr<Served> served = deployment.ok() ? Serve(args.serving.model, json, snapshot, device, *deployment,
+                                                                {.tokens = args.serving.token_budget,
+                                                                 .sequences = args.serving.max_sequences,
+                                                                 .context = args.isl + args.osl})
+                                                        : deployment.status();
+  if (!served.ok()) {
+    out.problem = MessageOf(served.status());
+    return out;
+  }
+  out.weight_bytes = served->room.weight_bytes;
+  out.kv_blocks = served->room.blocks;
+  out.table_error = served->table.checked_error();
+  if (served->room.cache_bytes <= 0) {
+    out.problem = "does not fit into memory";
+    return out;
+  }
+  const auto within = SteadyStatesWithin(served->model, served->table, served->room, args.isl, args.osl,
+                                         args.serving.token_budget, limits);
+  if (!within.ok()) {
+    out.problem = MessageOf(within.status());
+    return out;
+  }
+  if (within->empty()) out.problem = "no load meets the limits";
+  for (const SteadyState& state : *within) {
+    Point point{.state = state, .tokens_per_gpu = state.output_tokens_per_s / static_cast<double>(out.gpus)};
+    if (const auto price = prices.find(device); price != prices.end()) {
+      point.usd_per_m = price->second / 3600 / point.tokens_per_gpu * 1e6;
+    }
+    out.points.push_back(point);
+  }
+  for (const Point& point : out.points) {
+    if (out.best == nullptr || point.state.requests_per_s > out.best->state.requests_per_s) out.best = &point;
+  }
+  return out;
+}
+
+std::vector<Configuration> SweepAll(const PlanServingArgs& args, const std::string& json, const Snapshot& snapshot,
+                                    const LatencyLimits& limits, const Prices& prices) {
+  std::vector<Configuration> all(args.devices.size() * args.tensor_ranks.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < all.size(); i = next++) {
+      all[i] = Sweep(args, json, snapshot, limits, prices, args.devices[i / args.tensor_ranks.size()],
+                     args.tensor_ranks[i % args.tensor_ranks.size()]);
+    }
+  };
+  const std::size_t threads = std::min<std::size_t>(all.size(), std::max(1U, std::thread::hardware_concurrency()));
+  std::vector<std::jthread> pool;
+  for (std::size_t t = 1; t < threads; ++t) pool.emplace_back(work);
+  work();
+  pool.clear();
+  return all;
+}
+
+// Points that no other one beats in both: price of a token (or tokens a GPU,
+// without prices) and time per output token.
+void MarkFront(std::vector<Configuration>& all) {
+  std::vector<Point*> points;
+  for (Configuration& configuration : all) {
+    for (Point& point : configuration.points) points.push_back(&point);
+  }
+  const bool priced = std::ranges::all_of(points, [](const Point* p) { return p->usd_per_m.has_value(); });
+  const auto cost = [&](const Point* p) { return priced ? *p->usd_per_m : -p->tokens_per_gpu; };
+  std::ranges::sort(points, [&](const Point* a, const Point* b) {
+    return std::pair(a->state.tpot_us, cost(a)) < std::pair(b->state.tpot_us, cost(b));
+  });
+  const Point* last = nullptr;
+  for (Point* point : points) {
+    if (last != nullptr && cost(point) >= cost(last)) continue;
+    point->on_front = true;
+    last = point;
+  }
+}
+
+nlohmann::json ToJson(const Configuration& c, const Point& p) {
+  return {{"device", c.device},
+          {"tp", c.tensor_ranks},
+          {"gpus", c.gpus},
+          {"sequences", p.state.sequences},
+          {"requests_per_s", p.state.requests_per_s},
+          {"output_tokens_per_s", p.state.output_tokens_per_s},
+          {"output_tokens_per_s_per_gpu", p.tokens_per_gpu},
+          {"ttft_us", p.state.ttft_us},
+          {"tpot_us", p.state.tpot_us},
+          {"usd_per_million_output_tokens", p.usd_per_m.has_value() ? nlohmann::json(*p.usd_per_m) : nullptr}};
+}
+
+void PrintJson(const std::vector<Configuration>& all, std::int64_t swept) {
+  nlohmann::json configurations = nlohmann::json::array();
+  std::vector<nlohmann::json> front;
+  for (const Configuration& c : all) {
+    nlohmann::json entry = {{"device", c.device}, {"tp", c.tensor_ranks}, {"gpus", c.gpus}};
+    if (c.best != nullptr) entry = ToJson(c, *c.best);
+    entry["weight_bytes"] = c.weight_bytes;
+    entry["kv_blocks"] = c.kv_blocks;
+    entry["table_error"] = c.table_error;
+    entry["problem"] = c.problem.empty() ? nlohmann::json(nullptr) : nlohmann::json(c.problem);
+    configurations.push_back(entry);
+    for (const Point& p : c.points) {
+      if (p.on_front) front.push_back(ToJson(c, p));
+    }
+  }
+  std::ranges::sort(front, {}, [](const nlohmann::json& p) { return p["tpot_us"].get<double>(); });
+  fmt::print("{}\n", nlohmann::json{{"swept", swept}, {"configurations", configurations}, {"front", front}}.dump(2));
+}
+
+void PrintTable(const std::vector<Configuration>& all) {
+  constexpr int kBarWidth = 24;
+  double most = 0;
+  for (const Configuration& c : all) {
+    if (c.best != nullptr) most = std::max(most, c.best->tokens_per_gpu);
+  }
+  terminal::TextTable table({"device", "GPUs", "sequences", "requests/s", "tokens/s", "tokens/s/GPU", "", "TTFT",
+                             "TPOT", "USD/M tokens", "front"});
+  for (const Configuration& c : all) {
+    if (c.best == nullptr) {
+      table.Add({c.device, std::to_string(c.gpus), "–", "–", "–", "–", "", "–", "–", "–", c.problem});
+      continue;
+    }
+    const Point& p = *c.best;
+    const bool front = std::ranges::any_of(c.points, [](const Point& each) { return each.on_front; });
+    const auto bar = static_cast<std::size_t>(p.tokens_per_gpu / most * kBarWidth + 0.5);
+    table.Add({c.device, std::to_string(c.gpus), std::to_string(p.state.sequences),
+               fmt::format("{:.3g}", p.state.requests_per_s), fmt::format("{:.4g}", p.state.output_tokens_per_s),
+               fmt::format("{:.4g}", p.tokens_per_gpu), std::string(bar, '#'), terminal::FormatUs(p.state.ttft_us),
+               terminal::FormatUs(p.state.tpot_us), p.usd_per_m.has_value() ? fmt::format("{:.3g}", *p.usd_per_m) : "–",
+               front ? "*" : ""});
+  }
+  fmt::print("{}* on the Pareto front of cost and time per token; --json lists its points\n", table.Render());
+}
+
+absl::Status PlanServing(const PlanServingArgs& args, const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(const LatencyLimits limits, LimitsOf(args.serving));
+  GPUETA_ASSIGN_OR_RETURN(const Prices prices, ParsePrices(args.prices));
+  for (const auto& [device, price] : prices) {
+    if (std::ranges::find(args.devices, device) == args.devices.end()) {
+      return InvalidArgument("--price {}={}: --devices does not name it", device, price);
+    }
+  }
+  GPUETA_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(args.serving.model.path));
+  GPUETA_ASSIGN_OR_RETURN(const auto snapshot, OpenSnapshot(globals, args.serving.model.profile_paths));
+  std::vector<Configuration> all = SweepAll(args, json, *snapshot, limits, prices);
+  const bool none = std::ranges::none_of(all, [](const Configuration& c) { return c.weight_bytes > 0; });
+  if (none) return InvalidArgument("{}", all.front().problem);
+  MarkFront(all);
+  if (globals.json) {
+    PrintJson(all, static_cast<std::int64_t>(all.size()) * args.serving.max_sequences);
+  } else {
+    PrintTable(all);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddPlanServing(CLI::App& app, const Globals& globals, Chosen& chosen) {
+  auto args = std::make_shared<PlanServingArgs>();
+  CLI::App* command =
+      app.add_subcommand("plan-serving", "Which devices serve an LLM within limits, how much, and at what cost");
+  AddServingOptions(*command, args->serving);
+  command->add_option("--ttft", args->serving.ttft, "Limit on the time to the first token, e.g. 500ms");
+  command->add_option("--devices", args->devices, "Slugs")->required()->delimiter(',');
+  command->add_option("--tp", args->tensor_ranks, "Tensor-parallel ranks to try")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  command->add_option("--isl", args->isl, "Tokens of a prompt")->check(CLI::Range(1, 1 << 24))->capture_default_str();
+  command->add_option("--osl", args->osl, "Tokens of an output")->check(CLI::Range(1, 1 << 24))->capture_default_str();
+  command->add_option("--price", args->prices, "DEVICE=USD of one GPU for an hour")->delimiter(',');
+  command->callback([args, &globals, &chosen] { chosen = [args, &globals] { return PlanServing(*args, globals); }; });
+}
+
+}  // namespace gpueta::cli

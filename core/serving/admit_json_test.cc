@@ -1,0 +1,68 @@
+#include "core/serving/admit_json.h"
+
+#include <gtest/gtest.h>
+
+namespace gpueta {
+namespace {
+
+TEST(AdmitJsonTest, ReadsReplicasCandidateAndLimits) {
+  const auto question = ParseAdmitQuestion(R"({
+    "replicas": [
+      {"name": "a", "device": "h100-sxm", "tp": 2, "kv_dtype": "fp8", "kv_blocks": 1000, "cached_tokens": 512,
+       "output_lengths": [10, 20, 30],
+       "running": [{"prompt_tokens": 100, "generated_tokens": 5, "since_first_token_ms": 80}],
+       "waiting": [{"prompt_tokens": 700, "since_arrival_ms": 12}]},
+      {"name": "b", "device": "l40s", "metrics": {"running": 3, "waiting": 1, "kv_usage": 0.5}}],
+    "candidate": {"prompt_tokens": 1000},
+    "limits": {"ttft_ms": 500, "tpot_ms": 50, "quantile": 0.95}})");
+  ASSERT_TRUE(question.ok()) << question.status();
+  const DescribedReplica& a = question->replicas[0];
+  EXPECT_EQ(a.deployment.ranks.tensor, 2);
+  EXPECT_EQ(a.deployment.kv_dtype, DType::kFp8);
+  EXPECT_EQ(a.replica.state.running[0].sequence.computed_tokens, 104);
+  EXPECT_EQ(a.replica.state.running[0].since_first_token_us, 80e3);
+  EXPECT_EQ(a.replica.lengths.mean(), 20);
+  EXPECT_EQ(question->replicas[1].metrics->running, 3);
+  EXPECT_EQ(question->limits.ttft->us, 500e3);
+  EXPECT_EQ(question->limits.tpot->quantile, 0.95);
+  EXPECT_FALSE(question->limits.e2e.has_value());
+}
+
+TEST(AdmitJsonTest, NamesTheFieldThatIsWrong) {
+  const struct {
+    const char* json;
+    const char* says;
+  } cases[] = {
+      {"{", "no JSON"},
+      {"[]", "must be a JSON object"},
+      {"{}", "replicas"},
+      {R"({"replicas": [{"device": "x", "tpp": 2}]})", "tpp"},
+      {R"({"replicas": [{"name": "x"}]})", "device"},
+      {R"({"replicas": [{"device": "x", "tp": 1.5}]})", "must be an integer"},
+      {R"({"replicas": [{"device": "x", "running": [{"prompt_tokens": "many"}]}]})", "prompt_tokens"},
+      {R"({"replicas": [{"device": "x", "role": "cook"}]})", "role"},
+      {R"({"replicas": [{"device": "x", "output_lengths": [0]}]})", "output_lengths"},
+      {R"({"replicas": [{"device": "x", "waiting": [{}], "metrics": {}}]})", "metrics"},
+  };
+  for (const auto& [json, says] : cases) {
+    const auto question = ParseAdmitQuestion(json);
+    ASSERT_FALSE(question.ok()) << json;
+    EXPECT_NE(question.status().message().find(says), absl::string_view::npos) << question.status();
+  }
+}
+
+TEST(EngineMetricsTest, AStateHasTheMetricsItWasMadeOf) {
+  const EngineLimits limits = {.kv_blocks = 1000, .block_tokens = 16};
+  const auto state = StateFrom({.running = 10, .waiting = 4, .kv_usage = 0.6, .mean_output_tokens = 100}, limits);
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->running.size(), 10U);
+  EXPECT_EQ(state->waiting.size(), 4U);
+  std::int64_t tokens = 0;
+  for (const Request& request : state->running) tokens += request.sequence.computed_tokens;
+  EXPECT_NEAR(static_cast<double>(tokens), 0.6 * 16'000, 10);
+  EXPECT_FALSE(StateFrom({.running = -1}, limits).ok());
+  EXPECT_FALSE(StateFrom({.kv_usage = 1.5}, limits).ok());
+}
+
+}  // namespace
+}  // namespace gpueta

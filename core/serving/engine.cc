@@ -1,0 +1,156 @@
+#include "core/serving/engine.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/base/errors.h"
+
+namespace gpueta {
+
+absl::Status Engine::Check(const EngineLimits& limits) {
+  const auto field = [](std::string_view name, std::int64_t value) -> absl::Status {
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    if (value >= 1 && value <= kMost) return absl::OkStatus();
+    return FieldError(name, fmt::format("{} is not from 1 to {}", value, kMost));
+  };
+  GPUETA_RETURN_IF_ERROR(field("token_budget", limits.token_budget));
+  GPUETA_RETURN_IF_ERROR(field("max_sequences", limits.max_sequences));
+  GPUETA_RETURN_IF_ERROR(field("kv_blocks", limits.kv_blocks));
+  return field("block_tokens", limits.block_tokens);
+}
+
+void Engine::AddRunning(const Sequence& sequence, std::size_t id) {
+  blocks_used_ += BlocksOf(sequence.computed_tokens);
+  running_.push_back({sequence, id, 0});
+}
+
+void Engine::AddWaiting(const Sequence& sequence, std::size_t id) { waiting_.push_back({sequence, id, 0}); }
+
+// Room for this many further tokens of a running sequence.
+bool Engine::Grow(std::size_t at, std::int64_t tokens) {
+  const std::int64_t has = running_[at].sequence.computed_tokens;
+  const std::int64_t more = BlocksOf(has + tokens) - BlocksOf(has);
+  if (blocks_used_ + more > limits_.kv_blocks) return false;
+  blocks_used_ += more;
+  running_[at].scheduled = tokens;
+  return true;
+}
+
+// The last running sequence goes back to the front of the queue.
+void Engine::Preempt() {
+  Entry last = running_.back();
+  running_.pop_back();
+  blocks_used_ -= BlocksOf(last.sequence.computed_tokens);
+  last.sequence.computed_tokens = 0;
+  last.scheduled = 0;
+  waiting_.push_front(last);
+}
+
+void Engine::Schedule() {
+  std::int64_t budget = limits_.token_budget;
+  bool preempted = false;
+  for (Entry& entry : running_) entry.scheduled = 0;
+  for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
+    const Sequence& sequence = running_[i].sequence;
+    const std::int64_t tokens = std::min(sequence.known_tokens() - sequence.computed_tokens, budget);
+    bool grown = Grow(i, tokens);
+    while (!grown && running_.size() > i + 1) {
+      Preempt();
+      preempted = true;
+      grown = Grow(i, tokens);
+    }
+    if (!grown) {  // it is the last one itself
+      if (i > 0) Preempt();
+      preempted = true;
+      break;
+    }
+    budget -= tokens;
+  }
+  while (!preempted && budget > 0 && !waiting_.empty() &&
+         static_cast<std::int64_t>(running_.size()) < limits_.max_sequences) {
+    Entry next = waiting_.front();
+    Sequence& sequence = next.sequence;
+    // At least one token is computed, whatever is cached.
+    sequence.computed_tokens = std::min(sequence.cached_tokens, sequence.known_tokens() - 1);
+    const std::int64_t tokens = std::min(sequence.known_tokens() - sequence.computed_tokens, budget);
+    const std::int64_t blocks = BlocksOf(sequence.computed_tokens + tokens);
+    if (blocks_used_ + blocks > limits_.kv_blocks) break;
+    waiting_.pop_front();
+    blocks_used_ += blocks;
+    next.scheduled = tokens;
+    running_.push_back(next);
+    budget -= tokens;
+  }
+  scheduled_tokens_ = limits_.token_budget - budget;
+  decoding_ = context_sum_ = longest_context_ = 0;
+  for (const Entry& entry : running_) {
+    if (entry.scheduled != 1 || !entry.sequence.decodes()) continue;
+    const std::int64_t context = entry.sequence.computed_tokens + 1;
+    ++decoding_;
+    context_sum_ += context;
+    longest_context_ = std::max(longest_context_, context);
+  }
+}
+
+void Engine::ChunksOf(std::vector<PrefillChunk>& chunks) const {
+  chunks.clear();
+  for (const Entry& entry : running_) {
+    if (entry.scheduled == 0 || (entry.scheduled == 1 && entry.sequence.decodes())) continue;
+    chunks.push_back({entry.scheduled, entry.sequence.computed_tokens});
+  }
+}
+
+double Engine::mean_context() const {
+  return decoding_ == 0 ? 0 : static_cast<double>(context_sum_) / static_cast<double>(decoding_);
+}
+
+std::int64_t Engine::Repeats() const {
+  if (decoding_ != static_cast<std::int64_t>(running_.size()) || decoding_ == 0) return 0;
+  // Who waits could come in, unless sequences or blocks keep it out until one ends.
+  if (!waiting_.empty() && decoding_ < limits_.max_sequences) {
+    const Sequence& next = waiting_.front().sequence;
+    const std::int64_t budget = limits_.token_budget - scheduled_tokens_;
+    const std::int64_t cached = std::min(next.cached_tokens, next.known_tokens() - 1);
+    if (blocks_used_ + BlocksOf(cached + std::min(next.known_tokens() - cached, budget)) <= limits_.kv_blocks &&
+        budget > 0) {
+      return 0;
+    }
+  }
+  std::int64_t repeats = std::numeric_limits<std::int64_t>::max();
+  for (const Entry& entry : running_) {
+    repeats = std::min(repeats, entry.sequence.output_tokens - entry.sequence.generated_tokens - 1);
+  }
+  // Blocks fill up evenly, one at most for each sequence and block of tokens.
+  const std::int64_t free = limits_.kv_blocks - blocks_used_;
+  return std::clamp<std::int64_t>(repeats, 0, free / decoding_ * limits_.block_tokens);
+}
+
+void Engine::Complete(std::int64_t steps, std::vector<Event>& events) {
+  events.clear();
+  std::size_t kept = 0;
+  for (Entry& entry : running_) {
+    Sequence& sequence = entry.sequence;
+    bool ended = false;
+    if (entry.scheduled > 0) {
+      const std::int64_t before = BlocksOf(sequence.computed_tokens + entry.scheduled);
+      sequence.computed_tokens += entry.scheduled + (steps - 1);
+      blocks_used_ += BlocksOf(sequence.computed_tokens) - before;
+      if (sequence.computed_tokens >= sequence.known_tokens()) {
+        const bool first = sequence.generated_tokens == 0;
+        sequence.generated_tokens += steps;
+        ended = sequence.generated_tokens >= sequence.output_tokens;
+        if (first || ended) events.push_back({entry.id, first, ended});
+      }
+      entry.scheduled = 0;
+    }
+    if (ended) {
+      blocks_used_ -= BlocksOf(sequence.computed_tokens);
+    } else {
+      running_[kept++] = entry;
+    }
+  }
+  running_.resize(kept);
+  scheduled_tokens_ = 0;
+}
+
+}  // namespace gpueta

@@ -1,0 +1,31 @@
+// How many tokens a request will generate, before anybody knows.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace gpueta {
+
+// A distribution over lengths of at least 1 token. A value type.
+class OutputLengths {
+ public:
+  static OutputLengths Fixed(std::int64_t tokens);
+  // Memoryless with this mean: what is assumed where nothing is known.
+  static OutputLengths Geometric(double mean);
+  // As observed; INVALID_ARGUMENT for no sample or one below 1.
+  static absl::StatusOr<OutputLengths> FromSamples(std::vector<std::int64_t> tokens);
+
+  double mean() const { return mean_; }
+  // The length at quantile u in [0, 1) of those longer than `generated`. Beyond
+  // the longest that was observed, a memoryless rest of the mean length.
+  std::int64_t Draw(double u, std::int64_t generated = 0) const;
+
+ private:
+  OutputLengths() = default;
+  std::vector<std::int64_t> sorted_;  // empty: geometric
+  double mean_ = 1;
+};
+
+}  // namespace gpueta
