@@ -193,6 +193,9 @@ TEST(FitProfileTest, ALaunchThatIsKnownSaysWhatTheShapeDoesNot) {
   const Predictor predictor = PredictorOf(FitProfile(Spec(), WithKernels(SimulatedGemms(300, 41, 0.02), 1)).value());
   std::vector<Measurement> asked = WithKernels(SimulatedGemms(500, 42, 0.02), 2);
   EXPECT_EQ(predictor.EstimateKernel(asked[0].kernel)->estimator, "launch");
+  Estimate batched;
+  ASSERT_TRUE(predictor.EstimateKernels({&asked[0].kernel, 1}, {}, {&batched, 1}).ok());
+  EXPECT_EQ(batched.latency_us.p50, predictor.EstimateKernel(asked[0].kernel)->latency_us.p50);
   const ErrorSummary known = Errors(predictor, asked);
   for (Measurement& row : asked) row.kernel.launch = {};
   const ErrorSummary unknown = Errors(predictor, asked);

@@ -90,7 +90,7 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
                             (op == Op::kCollective && columns.dims[kCollectiveRanks].size() > 1);
   if (label_varies || options.estimator == kInterGpuEstimator) return EstimateRowByRow(*this, columns, options, result);
   GPUETA_ASSIGN_OR_RETURN(const Question question, AskFor(*state_, columns, options));
-  if (question.route.table == nullptr || state_->ConfigOf(columns.prototype, question.route, options) != nullptr)
+  if (question.route.table == nullptr || state_->MayAskLaunch(columns.prototype, question.route, options))
     return EstimateRowByRow(*this, columns, options, result);
   result.estimator = kFamilyEstimator;
 

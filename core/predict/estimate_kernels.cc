@@ -72,7 +72,7 @@ absl::StatusOr<std::uint8_t> Groups::Find(const Kernel& kernel) {
   }
   if (count_ == kMaxGroups) return kNone;
   GPUETA_ASSIGN_OR_RETURN(const Question question, state_.Ask(kernel, options_));
-  if (question.route.table == nullptr || state_.ConfigOf(kernel, question.route, options_) != nullptr) return kNone;
+  if (question.route.table == nullptr || state_.MayAskLaunch(kernel, question.route, options_)) return kNone;
   const auto group = static_cast<std::uint8_t>(count_++);
   groups_[group] = {key, question, &state_.MachineFor(kernel), kernel.op(), 0, 0};
   slots_[slot] = group;

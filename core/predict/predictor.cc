@@ -141,6 +141,8 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
     out.notes.push_back(fmt::format("{} scaled to {}", Name(table.key.dtype), Name(kernel.dtype)));
   if (table.key.timing != route.timing)
     out.notes.push_back(fmt::format("{} converted to {} timing", Name(table.key.timing), Name(route.timing)));
+  if (out.estimate.estimator == kLaunchEstimator)
+    out.notes.push_back("kernel and grid are known: what they say beyond the shape is in the estimate");
   const std::vector<double> dims = DimsOf(kernel);
   const DimNames& names = DimNamesOf(kernel.op());
   for (std::size_t i = 0; i < dims.size(); ++i) {

@@ -177,8 +177,7 @@ std::optional<Predictor::State::OfLaunch> Predictor::State::AnswerOfLaunch(const
                                                                            const Question& question,
                                                                            const EstimateOptions& options) const {
   const Route& route = question.route;
-  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
-    return std::nullopt;
+  if (!MayAskLaunch(kernel, route, options)) return std::nullopt;
   const Machine<double>& machine = MachineFor(kernel);
   if (options.estimator != kKernelAwareEstimator) {
     const auto learnt = LatencyOfLaunch(route.table->table(), question.variant.index, kernel, machine);
@@ -204,6 +203,12 @@ const InterGpu* Predictor::State::InterGpuOf(const Kernel& kernel, std::optional
     return it == table.inter_gpu.end() ? &table.inter_gpu.front() : &*it;
   }
   return nullptr;
+}
+
+bool Predictor::State::MayAskLaunch(const Kernel& kernel, const Route& route, const EstimateOptions& options) const {
+  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+    return false;
+  return !route.table->table().launch_residual.weights.empty() || ConfigOf(kernel, route, options) != nullptr;
 }
 
 void Predictor::State::Answer(const Question& question, CompiledTable::Input& input,

@@ -66,6 +66,8 @@ struct Predictor::State {
   };
   std::optional<OfLaunch> AnswerOfLaunch(const Kernel& kernel, const Question& question,
                                          const EstimateOptions& options) const;
+  // Whether that may answer: then kernels are estimated one at a time.
+  bool MayAskLaunch(const Kernel& kernel, const Route& route, const EstimateOptions& options) const;
   // The inter-GPU form of the kernel's table and label, or nullptr.
   const InterGpu* InterGpuOf(const Kernel& kernel, std::optional<Timing> timing) const;
   // Evaluates the rows in `input`.
