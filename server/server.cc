@@ -54,6 +54,9 @@ absl::StatusOr<std::vector<LoadedProfile>> LoadFiles(const std::string& director
   return profiles;
 }
 
+// One client that is slow to ask does not keep others waiting.
+constexpr std::size_t kMetricsThreads = 4;
+
 struct MetricsEndpoint {
   std::unique_ptr<prometheus::Exposer> exposer;
   std::string address{kOff};
@@ -62,7 +65,7 @@ struct MetricsEndpoint {
 absl::StatusOr<MetricsEndpoint> ExposeMetrics(const std::string& address) {
   if (address == kOff) return MetricsEndpoint{};
   try {
-    auto exposer = std::make_unique<prometheus::Exposer>(address, /*num_threads=*/1);
+    auto exposer = std::make_unique<prometheus::Exposer>(address, kMetricsThreads);
     const std::string host = address.substr(0, address.rfind(':'));
     std::string chosen = fmt::format("{}:{}", host, exposer->GetListeningPorts().at(0));
     return MetricsEndpoint{std::move(exposer), std::move(chosen)};

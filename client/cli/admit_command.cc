@@ -43,16 +43,17 @@ class Tables {
 
   absl::StatusOr<const Served*> For(const DescribedReplica& each) {
     const EngineLimits& limits = each.replica.state.limits;
-    const std::string key = fmt::format("{} {} {} {} {} {} {} {}", each.device, each.deployment.ranks.tensor,
+    const std::string key = fmt::format("{} {} {} {} {} {} {} {} {}", each.device, each.deployment.ranks.tensor,
                                         each.deployment.ranks.pipeline, each.deployment.ranks.expert,
                                         each.deployment.dtype.has_value() ? Name(*each.deployment.dtype) : "",
                                         each.deployment.kv_dtype.has_value() ? Name(*each.deployment.kv_dtype) : "",
-                                        limits.token_budget, limits.max_sequences);
+                                        limits.token_budget, limits.max_sequences, limits.block_tokens);
     std::unique_ptr<Served>& served = tables_[key];
     if (served == nullptr) {
       GPUETA_ASSIGN_OR_RETURN(
           Served made, Serve(args_.model, config_json_, *snapshot_, each.device, each.deployment,
-                             {.tokens = limits.token_budget, .sequences = limits.max_sequences, .context = context_}));
+                             {.tokens = limits.token_budget, .sequences = limits.max_sequences, .context = context_},
+                             limits.block_tokens));
       served = std::make_unique<Served>(std::move(made));
     }
     return served.get();
@@ -74,7 +75,9 @@ absl::StatusOr<Replica> Complete(const DescribedReplica& each, Tables& tables) {
   if (limits.kv_blocks == 0) limits.kv_blocks = served->room.blocks;
   if (limits.kv_blocks == 0) return InvalidArgument("the model does not fit into {}'s memory", each.device);
   if (each.metrics.has_value()) {
+    const double step_in_flight_us = replica.state.step_in_flight_us;
     GPUETA_ASSIGN_OR_RETURN(replica.state, StateFrom(*each.metrics, limits));
+    replica.state.step_in_flight_us = step_in_flight_us;
   }
   return replica;
 }

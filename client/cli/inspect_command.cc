@@ -78,7 +78,9 @@ absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
 void AddInspect(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto args = std::make_shared<InspectArgs>();
   CLI::App* inspect = app.add_subcommand("inspect", "What a model is made of: parameters, MACs, kernels");
-  inspect->add_option("MODEL", args->model, ".onnx, config.json or graph file")->required()->check(CLI::ExistingFile);
+  inspect->add_option("MODEL", args->model, ".onnx, config.json, trace or graph file")
+      ->required()
+      ->check(CLI::ExistingFile);
   AddDimOptions(*inspect, args->dims);
   AddPhaseOptions(*inspect, args->run);
   inspect->callback([args, &globals, &chosen] { chosen = [args, &globals] { return Inspect(*args, globals); }; });

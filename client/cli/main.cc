@@ -3,9 +3,21 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <system_error>
 
 #include "client/cli/command.h"
 #include "core/base/errors.h"
+
+namespace {
+
+// The disk is full, or what reads the output is gone.
+int OutputLost() {
+  std::fputs("gpueta: cannot write the output: standard output is full or closed\n", stderr);
+  return 1;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace gpueta::cli;
@@ -32,9 +44,13 @@ int main(int argc, char** argv) {
     constexpr int kUsage = 2;
     return app.exit(error) == 0 ? 0 : kUsage;
   }
-  if (const absl::Status status = chosen(); !status.ok()) {
-    fmt::print(stderr, "gpueta: {}\n", gpueta::MessageOf(status));
-    return 1;
+  try {
+    if (const absl::Status status = chosen(); !status.ok()) {
+      fmt::print(stderr, "gpueta: {}\n", gpueta::MessageOf(status));
+      return 1;
+    }
+  } catch (const std::system_error&) {
+    return OutputLost();
   }
-  return 0;
+  return std::fflush(stdout) == 0 && std::ferror(stdout) == 0 ? 0 : OutputLost();
 }

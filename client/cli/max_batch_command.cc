@@ -31,7 +31,7 @@ void Print(const Served& served, const std::vector<Row>& rows) {
   constexpr double kGiB = 1024.0 * 1024 * 1024;
   const CacheRoom& room = served.room;
   fmt::print(
-      "{} on {} × {}: weights {:.3g} GB, activations up to {:.3g} GB, cache {:.3g} GB of {:.3g} GB a GPU; "
+      "{} on {} × {}: weights {:.3g} GiB, activations up to {:.3g} GiB, cache {:.3g} GiB of {:.3g} GiB a GPU; "
       "{:.4g} bytes a token\n",
       served.model.display_name(), served.gpus, served.device, room.weight_bytes / kGiB, room.activation_bytes / kGiB,
       room.cache_bytes / kGiB, room.memory_bytes / kGiB, served.model.kv_bytes_per_token());

@@ -81,7 +81,7 @@ void AddModel(CLI::App& app, const Globals& globals, Chosen& chosen) {
   };
   auto args = std::make_shared<Args>();
   CLI::App* add = model->add_subcommand("register", "Register a model, to ask for it by name");
-  add->add_option("MODEL", args->path, ".onnx, config.json or graph file")->required()->check(CLI::ExistingFile);
+  add->add_option("MODEL", args->path, ".onnx, config.json, trace or graph file")->required()->check(CLI::ExistingFile);
   AddPhaseOptions(*add, args->run);
   add->add_option("--alias", args->alias, "A name to ask for it by");
   add->callback([args, &globals, &chosen] {

@@ -14,8 +14,9 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   };
   auto args = std::make_shared<Args>();
   CLI::App* predict = app.add_subcommand("predict", "Predict the latency of a model, or of kernels in a CSV");
-  auto* model = predict->add_option("MODEL", args->model.model,
-                                    ".onnx, config.json or graph file, or a registered model's name with --server");
+  auto* model =
+      predict->add_option("MODEL", args->model.model,
+                          ".onnx, config.json, trace or graph file, or a registered model's name with --server");
   auto* kernels =
       predict->add_option("--kernels", args->kernels.kernels, "CSV of kernels; a latency column is not read")
           ->check(CLI::ExistingFile);
@@ -29,7 +30,7 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
       ->allow_extra_args(false)
       ->delimiter(',');
   predict->add_option("--estimator", args->kernels.estimator,
-                      "A form by name: family, kernel-aware, inter-gpu, roofline (default: the best one)");
+                      "A form by name: family, launch, kernel-aware, inter-gpu, roofline (default: the best one)");
   auto* out = predict->add_option("--out", args->kernels.out, "With --kernels: CSV to write");
   AddDimOptions(*predict, args->model.dims);
   AddRunOptions(*predict, args->model.run);

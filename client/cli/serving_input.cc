@@ -62,6 +62,7 @@ void AddServingOptions(CLI::App& command, ServingArgs& args) {
 }
 
 absl::StatusOr<LatencyLimits> LimitsOf(const ServingArgs& args) {
+  if (std::isnan(args.quantile)) return InvalidArgument("--quantile: is no number");
   LatencyLimits limits;
   if (!args.ttft.empty()) {
     GPUETA_ASSIGN_OR_RETURN(const double us, ParseDuration("--ttft", args.ttft));
@@ -84,7 +85,8 @@ absl::StatusOr<Deployment> DeploymentOf(const ServingArgs& args, std::int64_t te
 std::int64_t GpusOf(const Parallelism& ranks) { return std::max(ranks.tensor, ranks.expert) * ranks.pipeline; }
 
 absl::StatusOr<Served> Serve(const ServingModel& model, const std::string& config_json, const Snapshot& snapshot,
-                             const std::string& device, const Deployment& deployment, const StepTableLimits& limits) {
+                             const std::string& device, const Deployment& deployment, const StepTableLimits& limits,
+                             std::int64_t block_tokens) {
   EngineOverhead overhead;
   if (!model.step_overhead.empty()) {
     GPUETA_ASSIGN_OR_RETURN(overhead.step_us, ParseDuration("--step-overhead", model.step_overhead));
@@ -96,9 +98,8 @@ absl::StatusOr<Served> Serve(const ServingModel& model, const std::string& confi
   absl::StatusOr<StepModel> compiled =
       StepModel::Compile(config_json, std::filesystem::path(model.path).parent_path().filename().string(), deployment);
   if (!compiled.ok()) return Prefixed(compiled.status(), model.path);
-  constexpr std::int64_t kBlockTokens = 16;
   GPUETA_ASSIGN_OR_RETURN(const CacheRoom room, RoomForCache(*compiled, predictor->spec().memory_gb, limits.tokens,
-                                                             kBlockTokens, model.memory_share));
+                                                             block_tokens, model.memory_share));
   absl::StatusOr<StepTable> table = StepTable::Build(*compiled, *predictor, limits, overhead);
   if (!table.ok()) return Prefixed(table.status(), device);
   return Served{device, GpusOf(deployment.ranks), *std::move(compiled), *std::move(table), room};

@@ -55,8 +55,10 @@ struct Served {
   StepTable table;  // contexts up to what was asked for
   CacheRoom room;
 };
+inline constexpr std::int64_t kBlockTokens = 16;  // of a block of the cache, where engines do not say
 // INVALID_ARGUMENT naming the option that the model cannot take.
 absl::StatusOr<Served> Serve(const ServingModel& model, const std::string& config_json, const Snapshot& snapshot,
-                             const std::string& device, const Deployment& deployment, const StepTableLimits& limits);
+                             const std::string& device, const Deployment& deployment, const StepTableLimits& limits,
+                             std::int64_t block_tokens = kBlockTokens);
 
 }  // namespace gpueta::cli

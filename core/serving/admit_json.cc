@@ -154,8 +154,11 @@ absl::Status ReadReplica(const json& object, DescribedReplica& out) {
   fields.Read("token_budget", replica.state.limits.token_budget);
   fields.Read("max_sequences", replica.state.limits.max_sequences);
   fields.Read("kv_blocks", replica.state.limits.kv_blocks);
+  if (object.contains("kv_blocks") && replica.state.limits.kv_blocks < 1)
+    fields.Fail("kv_blocks", "must be at least 1; leave it out for what fits into the device's memory");
   fields.Read("block_tokens", replica.state.limits.block_tokens);
   fields.Read("cached_tokens", replica.cached_tokens);
+  if (replica.cached_tokens < 0) fields.Fail("cached_tokens", "must not be negative");
   fields.Read("transfer_us_per_token", replica.transfer_us_per_token);
   if (!(replica.transfer_us_per_token >= 0) || replica.transfer_us_per_token > 1e9) {
     fields.Fail("transfer_us_per_token", "must be from 0 to 1e9");

@@ -9,7 +9,7 @@ namespace gpueta {
 
 absl::Status Engine::Check(const EngineLimits& limits) {
   const auto field = [](std::string_view name, std::int64_t value) -> absl::Status {
-    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    constexpr std::int64_t kMost = std::int64_t{1} << 30;
     if (value >= 1 && value <= kMost) return absl::OkStatus();
     return FieldError(name, fmt::format("{} is not from 1 to {}", value, kMost));
   };

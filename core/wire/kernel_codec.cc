@@ -199,6 +199,18 @@ v1::Kernel Encode(const Kernel& kernel) {
 }
 
 absl::StatusOr<Kernel> DecodeUnvalidated(const v1::Kernel& message) {
+  // Names are kept with what was predicted.
+  constexpr std::size_t kLongestName = 1024;
+  for (const auto& [field, text] : {std::pair("name", &message.name()),
+                                    {"launch.kernel", &message.launch().kernel()},
+                                    {"vector.op", &message.vector().op()},
+                                    {"collective.op", &message.collective().op()},
+                                    {"collective.backend", &message.collective().backend()},
+                                    {"custom.op", &message.custom().op()},
+                                    {"moe.distribution", &message.moe().distribution()}}) {
+    if (text->size() > kLongestName)
+      return FieldError(field, fmt::format("has {} bytes; at most {} are taken", text->size(), kLongestName));
+  }
   Kernel kernel;
   kernel.name = message.name();
   GPUETA_ASSIGN_OR_RETURN(kernel.dtype, DecodeDType(message.dtype(), "dtype"));

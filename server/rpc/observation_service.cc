@@ -28,13 +28,11 @@ class ReportReactor final : public grpc::ServerReadReactor<v1::ReportObservation
   }
 
   void OnReadDone(bool ok) override {
+    handoff_.Take();
     if (ok) {
       parts_->intake.Post([this] { Judge(); });
     } else {
-      parts_->work.Post([this] {
-        handoff_.Take();
-        End(parts_->feedback.Commit());
-      });
+      parts_->work.Post([this] { End(parts_->feedback.Commit()); });
     }
   }
 
@@ -42,7 +40,6 @@ class ReportReactor final : public grpc::ServerReadReactor<v1::ReportObservation
 
  private:
   void Judge() {
-    handoff_.Take();
     const auto devices = parts_->profiles.Serving();
     const auto models = parts_->models.Table();
     if (const absl::Status status = intake_.Add(*devices, *models, part_); !status.ok()) {

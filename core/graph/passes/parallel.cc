@@ -148,6 +148,7 @@ absl::Status SplitTensors(Graph& graph, const Parallelism& ranks) {
   }
   rewriter.Finish();
   graph.parameter_bytes -= std::min(static_cast<std::int64_t>(saved * bytes_each), graph.parameter_bytes);
+  graph.parameters -= std::min(static_cast<std::int64_t>(saved), graph.parameters);
   return absl::OkStatus();
 }
 
@@ -183,6 +184,7 @@ absl::Status SplitStages(Graph& graph, std::int64_t stages) {
   }
   rewriter.Finish();
   graph.parameter_bytes = (graph.parameter_bytes + stages - 1) / stages;
+  graph.parameters = (graph.parameters + stages - 1) / stages;
   return absl::OkStatus();
 }
 
