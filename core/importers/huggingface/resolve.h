@@ -9,8 +9,8 @@ namespace gpueta::huggingface {
 
 // Missing fields take the class defaults of the family. A family that is not
 // known is read by its field names, with a warning. INVALID_ARGUMENT naming the
-// field for a value that makes no model; UNIMPLEMENTED for a class of the
-// transformers library that is not understood.
+// field for a value that makes no model, and for a class of the transformers
+// library that is not understood.
 absl::StatusOr<Model> Resolve(Config config);
 
 }  // namespace gpueta::huggingface
