@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/importers/traces/aten_ops.h"
+#include "core/importers/traces/aten_table.h"
 
 namespace {
 
@@ -37,7 +38,7 @@ constexpr const char* kValues[] = {"",
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static const std::vector<std::string_view> ops = gpueta::KnownAtenOps();
+  static const std::vector<std::string_view> ops = gpueta::aten::KnownOps();
   FuzzedDataProvider data(bytes, size);
   gpueta::OpSignature signature;
   signature.name = "aten::" + std::string(ops[data.ConsumeIntegralInRange<std::size_t>(0, ops.size() - 1)]);

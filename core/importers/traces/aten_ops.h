@@ -15,16 +15,6 @@ namespace gpueta {
 int BitsOfTraceType(std::string_view type);
 bool IsFloatTraceType(std::string_view type);
 
-// Whether KernelsOf can tell what the operator computes.
-bool IsKnownAtenOp(std::string_view name);
-
-// Their names without "aten::", sorted.
-std::vector<std::string_view> KnownAtenOps();
-
-// Operators that only make, rename or look at tensors: nothing runs for them,
-// apart from what they call.
-bool IsBookkeeping(std::string_view name);
-
 // What one call computes, in order. nullopt if the operator is not known or its
 // arguments were not recorded; `linear`: it was called by aten::linear. Every
 // kernel passes Validate.

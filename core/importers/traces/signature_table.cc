@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/importers/traces/aten_ops.h"
+#include "core/importers/traces/aten_table.h"
 
 namespace gpueta {
 namespace {
@@ -43,7 +44,7 @@ std::uint32_t SignatureTable::Add(std::string name, std::vector<TraceArgument> a
   ++trace_.call_counts[name];
   OpSignature signature;
   signature.tensor_bytes = BytesOfTensors(arguments);
-  if (IsKnownAtenOp(name)) signature.arguments = std::move(arguments);
+  if (aten::Find(name) != nullptr) signature.arguments = std::move(arguments);
   signature.name = std::move(name);
   const auto [number, added] = interner_.Add(KeyOf(signature));
   if (added) trace_.signatures.push_back(std::move(signature));

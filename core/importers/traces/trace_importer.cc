@@ -11,6 +11,7 @@
 #include "core/base/errors.h"
 #include "core/device/catalogue.h"
 #include "core/importers/traces/aten_ops.h"
+#include "core/importers/traces/aten_table.h"
 #include "core/importers/traces/attribution.h"
 #include "core/importers/traces/kernel_name.h"
 #include "core/importers/traces/kineto_reader.h"
@@ -96,7 +97,7 @@ absl::Status AddCalls(const Trace& trace, const Attribution& attribution, GraphW
       continue;
     }
     const bool runs = attribution.OwnerOf(call) == kNoCall && attribution.IsLeaf(call) && signature.tensor_bytes > 0 &&
-                      !IsBookkeeping(signature.name);
+                      !aten::IsBookkeeping(signature.name);
     if (!runs) continue;
     unknown.insert(name);
     GPUETA_RETURN_IF_ERROR(
