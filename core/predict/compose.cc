@@ -13,22 +13,6 @@ namespace {
 
 constexpr double kOverlapPower = 2.3;
 
-struct Spread {
-  double own = 0;                         // Σ (w·s)²
-  std::map<KernelFamily, double> family;  // Σ w·s
-  double Combined() const {
-    double shared = 0;
-    for (const auto& [key, sum] : family) shared += sum * sum;
-    return std::sqrt(kOwnErrorShare * own + (1 - kOwnErrorShare) * shared);
-  }
-};
-
-void Add(Spread& spread, const GraphPart& part, double weight, double half_width_ln) {
-  const double x = weight * half_width_ln;
-  spread.own += x * x;
-  spread.family[FamilyOf(part.kernel)] += x;
-}
-
 bool SameWork(const Kernel& a, const Kernel& b) {
   return a.dtype == b.dtype && a.work == b.work && a.launch == b.launch;
 }
@@ -38,6 +22,17 @@ bool SameWork(const Kernel& a, const Kernel& b) {
 KernelFamily FamilyOf(const Kernel& kernel) {
   const auto* attention = std::get_if<Attention>(&kernel.work);
   return {kernel.op(), attention == nullptr ? Attention::Phase::kPrefill : attention->phase};
+}
+
+void ErrorSum::Add(const Kernel& kernel, double spread) {
+  own_ += spread * spread;
+  shared_[FamilyOf(kernel)] += spread;
+}
+
+double ErrorSum::Combined() const {
+  double shared = 0;
+  for (const auto& [family, sum] : shared_) shared += sum * sum;
+  return std::sqrt(kOwnErrorShare * own_ + (1 - kOwnErrorShare) * shared);
 }
 
 GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& execution) {
@@ -57,15 +52,15 @@ GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& e
     return host_us > 0 ? std::pow(std::pow(us, kOverlapPower) + std::pow(host_us, kOverlapPower), 1 / kOverlapPower)
                        : us;
   };
-  Spread p90, p99;
+  ErrorSum p90, p99;
   std::map<std::string_view, double> estimators;
   for (const GraphPart& part : out.parts) {
     const Quantiles& q = part.estimate.latency_us;
     const double us = static_cast<double>(part.count) * q.p50;
     if (us <= 0) continue;
     const double weight = us / kernels_us;
-    Add(p90, part, weight, std::log(q.p90 / q.p50));
-    Add(p99, part, weight, std::log(q.p99 / q.p50));
+    p90.Add(part.kernel, weight * std::log(q.p90 / q.p50));
+    p99.Add(part.kernel, weight * std::log(q.p99 / q.p50));
     out.provenance[part.estimate.provenance] += us;
     estimators[part.estimate.estimator] += us;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,18 @@ KernelFamily FamilyOf(const Kernel& kernel);
 // Of the variance of a kernel's error this much is its own; the rest is shared
 // by its family.
 inline constexpr double kOwnErrorShare = 0.7;
+
+// Σ of kernels' errors in any one unit, each kernel with all its repetitions.
+class ErrorSum {
+ public:
+  void Add(const Kernel& kernel, double spread);
+  // √(0.7·Σ spread² + 0.3·Σ_family(Σ spread)²)
+  double Combined() const;
+
+ private:
+  double own_ = 0;
+  std::map<KernelFamily, double> shared_;
+};
 
 // Kernels one after the other on one stream, the host issuing them meanwhile.
 // Device total D and host total H combine as (D^2.3 + H^2.3)^(1/2.3), which

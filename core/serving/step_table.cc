@@ -291,22 +291,17 @@ class StepTableBuilder {
     return knots;
   }
 
-  // As ComposeParts: errors of a family have a part in common.
   StepTable::Cost Sum(const std::vector<const StepKernel*>& own, const std::vector<Kernel>& kernels,
                       const std::vector<Estimate>& estimates, std::size_t first) const {
     double us = 0;
-    double variance = 0;
-    std::map<KernelFamily, double> shared;
+    ErrorSum errors;
     for (std::size_t k = 0; k < own.size(); ++k) {
       const Quantiles& q = estimates[first + k].latency_us;
       const auto count = static_cast<double>(own[k]->count);
-      const double spread = count * q.p50 * std::log(q.p90 / q.p50);
       us += count * (q.p50 + gap_us_);
-      variance += kOwnErrorShare * spread * spread;
-      shared[FamilyOf(kernels[first + k])] += spread;
+      errors.Add(kernels[first + k], count * q.p50 * std::log(q.p90 / q.p50));
     }
-    for (const auto& [family, sum] : shared) variance += (1 - kOwnErrorShare) * sum * sum;
-    return {static_cast<float>(us), static_cast<float>(std::sqrt(variance))};
+    return {static_cast<float>(us), static_cast<float>(errors.Combined())};
   }
 
   const StepModel& model_;
