@@ -9,14 +9,7 @@
 namespace gpueta {
 namespace {
 
-using testing::H100;
-using testing::SmallLlama;
-
-const StepTable& Table() {
-  static const StepTable table = *StepTable::Build(*StepModel::Compile(SmallLlama(), "m"), *H100(),
-                                                   {.tokens = 2048, .sequences = 64, .context = 16384});
-  return table;
-}
+using testing::Table;
 
 Replica Idle(Replica::Role role = Replica::Role::kBoth) {
   Replica replica;

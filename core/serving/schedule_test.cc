@@ -9,14 +9,7 @@
 namespace gpueta {
 namespace {
 
-using testing::H100;
-using testing::SmallLlama;
-
-const StepTable& Table() {
-  static const StepTable table = *StepTable::Build(*StepModel::Compile(SmallLlama(), "m"), *H100(),
-                                                   {.tokens = 2048, .sequences = 64, .context = 16384});
-  return table;
-}
+using testing::Table;
 
 EngineState State() {
   return {.limits = {.token_budget = 1024, .max_sequences = 64, .kv_blocks = 10'000, .block_tokens = 16}};

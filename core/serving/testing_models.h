@@ -6,6 +6,7 @@
 
 #include "core/predict/predictor.h"
 #include "core/predict/snapshot.h"
+#include "core/serving/step_table.h"
 #include "core/testing/test_profile.h"
 
 namespace gpueta::testing {
@@ -26,5 +27,12 @@ inline std::shared_ptr<const Predictor> TestDevice(const std::string& slug) {
   return (*Snapshot::Build({{loaded, "", 0}}))->Find(slug).value();
 }
 inline std::shared_ptr<const Predictor> H100() { return TestDevice("h100-sxm"); }
+
+// SmallLlama's steps on it.
+inline const StepTable& Table() {
+  static const StepTable table = *StepTable::Build(*StepModel::Compile(SmallLlama(), "m"), *H100(),
+                                                   {.tokens = 2048, .sequences = 64, .context = 16384});
+  return table;
+}
 
 }  // namespace gpueta::testing
