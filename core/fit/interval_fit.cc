@@ -31,6 +31,16 @@ double Mean(std::span<const HeldOut> held_out, const Error& error) {
 
 }  // namespace
 
+std::vector<HeldOut> HeldOutErrors(const Eigen::VectorXd& ln) {
+  return HeldOutErrors(ln, Eigen::VectorXd::Ones(ln.size()));
+}
+
+std::vector<HeldOut> HeldOutErrors(const Eigen::VectorXd& ln, const Eigen::VectorXd& spread) {
+  std::vector<HeldOut> errors;
+  for (Eigen::Index r = 0; r < ln.size(); ++r) errors.push_back({ln[r], spread[r]});
+  return errors;
+}
+
 Interval IntervalOf(std::span<const HeldOut> held_out, double noise_ln) {
   std::vector<double> scaled;
   for (const HeldOut& row : held_out) scaled.push_back(row.ln / row.spread);

@@ -1,6 +1,7 @@
 // Intervals from the errors of rows that a prediction did not see.
 #pragma once
 
+#include <Eigen/Core>
 #include <span>
 #include <vector>
 
@@ -12,6 +13,10 @@ struct HeldOut {
   double ln = 0;      // ln(observed/predicted)
   double spread = 1;  // how much wider than the table's the row's interval is
 };
+
+// One a value of ln, with the same spread or each its own.
+std::vector<HeldOut> HeldOutErrors(const Eigen::VectorXd& ln);
+std::vector<HeldOut> HeldOutErrors(const Eigen::VectorXd& ln, const Eigen::VectorXd& spread);
 
 // One-sided, of ln over spread. With few rows the quantiles are the conformal
 // ones (Vovk et al. 2005; with a spread: Lei et al. 2018): the

@@ -9,6 +9,7 @@
 #include "core/fit/exact_model.h"
 #include "core/fit/family_fit.h"
 #include "core/fit/interval_fit.h"
+#include "core/fit/lessons.h"
 #include "core/fit/network.h"
 #include "core/fit/synthetic_shapes.h"
 #include "core/ops/launch.h"
@@ -58,6 +59,11 @@ std::vector<std::size_t> RowsWithLaunch(const TableData& data, std::uint64_t see
   return rows;
 }
 
+Lessons LessonsOf(const TableData& data, const std::vector<Variant>& variants, const ExactModel& exact,
+                  const Eigen::VectorXd& spread) {
+  return {FeaturesOf(data).cast<float>(), (exact.Ln(data) - PredictFamily(data, variants)).cast<float>(), spread};
+}
+
 }  // namespace
 
 LaunchFit FitLaunchResidual(const TableData& data, const std::vector<Variant>& variants, double mape,
@@ -72,29 +78,14 @@ LaunchFit FitLaunchResidual(const TableData& data, const std::vector<Variant>& v
 
   std::vector<Measurement> storage;
   const TableData synthetic = SyntheticShapes(rows, kSyntheticShapes, seed, storage);
-  const Eigen::MatrixXf own = FeaturesOf(rows).cast<float>();
-  const Eigen::VectorXf own_y = (exact.Ln(rows) - PredictFamily(rows, variants)).cast<float>();
-  constexpr Eigen::Index kRepeats = 4;  // of measured rows, so that they count
-  const Eigen::Index shapes = synthetic.size();
-  Eigen::MatrixXf x(shapes + kRepeats * own.rows(), own.cols());
-  Eigen::VectorXf y(x.rows());
-  Eigen::VectorXd spread(x.rows());
-  x.topRows(shapes) = FeaturesOf(synthetic).cast<float>();
-  y.head(shapes) = (exact.Ln(synthetic) - PredictFamily(synthetic, variants)).cast<float>();
-  spread.head(shapes) = exact.LocalErrorAt(synthetic);
-  for (Eigen::Index i = 0; i < kRepeats; ++i) {
-    x.middleRows(shapes + i * own.rows(), own.rows()) = own;
-    y.segment(shapes + i * own.rows(), own.rows()) = own_y;
-    spread.segment(shapes + i * own.rows(), own.rows()) = exact.local_error_of_rows();
-  }
+  const Lessons shapes = LessonsOf(synthetic, variants, exact, exact.LocalErrorAt(synthetic));
+  const Lessons own = LessonsOf(rows, variants, exact, exact.local_error_of_rows());
+  // Measured rows, so that they count.
+  const Lessons lessons = Concatenated({&shapes, &own, &own, &own, &own});
   LaunchFit fit;
-  fit.residual = TrainNetwork(x, y, {.hidden = {64, 64}, .seed = seed});
-  FitSpread(x, spread, fit.residual);
-  const Eigen::VectorXd lost = (own_y - EvaluateNetwork(fit.residual, own)).cast<double>();
-  const Eigen::VectorXd spread_of_rows = EvaluateSpread(fit.residual, own);
-  std::vector<HeldOut> held_out;
-  for (Eigen::Index r = 0; r < own.rows(); ++r)
-    held_out.push_back({exact.held_out_ln()[r] + lost[r], spread_of_rows[r]});
+  fit.residual = TrainNetwork(lessons.x, lessons.y, {.hidden = {64, 64}, .seed = seed});
+  FitSpread(lessons.x, lessons.spread, fit.residual);
+  const std::vector<HeldOut> held_out = HeldOutOf(fit.residual, own, exact.held_out_ln());
   if (MapeOf(held_out) >= mape) return {};
   fit.interval = IntervalOf(held_out, std::max(std::sqrt(exact.noise_variance()), kMinNoise));
   return fit;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <initializer_list>
 #include <numeric>
 #include <random>
 #include <utility>
 
 #include "core/fit/exact_model.h"
 #include "core/fit/family_fit.h"
+#include "core/fit/lessons.h"
 #include "core/fit/network.h"
 #include "core/fit/synthetic_shapes.h"
 
@@ -40,18 +40,6 @@ constexpr Eigen::Index kManyRowsSeen = 6'000'000;
 constexpr double kHeldBack = 0.15;
 constexpr double kMinNoise = 0.003;
 
-std::vector<HeldOut> WithoutSpread(const Eigen::VectorXd& ln) {
-  std::vector<HeldOut> held_out;
-  for (double value : ln) held_out.push_back({value});
-  return held_out;
-}
-
-std::vector<HeldOut> WithSpread(const Eigen::VectorXd& ln, const Eigen::VectorXd& spread) {
-  std::vector<HeldOut> held_out;
-  for (Eigen::Index r = 0; r < ln.size(); ++r) held_out.push_back({ln[r], spread[r]});
-  return held_out;
-}
-
 double MeanAbsolute(const Eigen::VectorXd& values) { return values.cwiseAbs().mean(); }
 
 // The same rows as kernels whose label nobody names, which are asked for as
@@ -64,37 +52,14 @@ TableData WithoutLabels(TableData data) {
 // With one label, its input is constant and nothing has to be learnt.
 bool HasLabels(const TableData& data) { return data.labels.size() > 2; }
 
-// What network and exact model are compared on.
-struct Distillation {
-  Eigen::MatrixXf x;
-  Eigen::VectorXf y;       // the exact model less the family form
-  Eigen::VectorXd spread;  // how much the exact model errs around
-};
-
 // `asked` is `data`, or that without labels.
-Distillation At(const TableData& data, const TableData& asked, const std::vector<Variant>& variants,
-                const ExactModel& exact) {
+Lessons At(const TableData& data, const TableData& asked, const std::vector<Variant>& variants,
+           const ExactModel& exact) {
   return {asked.Features().cast<float>(), (exact.Ln(data) - PredictFamily(asked, variants)).cast<float>(),
           exact.LocalErrorAt(data)};
 }
 
-Distillation Concatenated(std::initializer_list<const Distillation*> parts) {
-  Eigen::Index total = 0;
-  for (const Distillation* part : parts) total += part->y.size();
-  Distillation all{Eigen::MatrixXf(total, (*parts.begin())->x.cols()), Eigen::VectorXf(total), Eigen::VectorXd(total)};
-  Eigen::Index at = 0;
-  for (const Distillation* part : parts) {
-    const Eigen::Index rows = part->y.size();
-    if (rows == 0) continue;
-    all.x.middleRows(at, rows) = part->x;
-    all.y.segment(at, rows) = part->y;
-    all.spread.segment(at, rows) = part->spread;
-    at += rows;
-  }
-  return all;
-}
-
-Distillation RowsWithoutLabels(const TableData& rows, const std::vector<Variant>& variants) {
+Lessons RowsWithoutLabels(const TableData& rows, const std::vector<Variant>& variants) {
   const TableData unlabelled = WithoutLabels(rows);
   return {unlabelled.Features().cast<float>(), (rows.ln_us - PredictFamily(unlabelled, variants)).cast<float>(),
           Eigen::VectorXd::Zero(rows.size())};
@@ -103,7 +68,7 @@ Distillation RowsWithoutLabels(const TableData& rows, const std::vector<Variant>
 // Mean |predicted/observed − 1| that the network adds to the exact model's: its
 // distance from the model at shapes it did not see, on top of errors as those
 // of held-out rows.
-double LostBy(const Residual& network, const Distillation& unseen, const Eigen::VectorXd& held_out_ln) {
+double LostBy(const Residual& network, const Lessons& unseen, const Eigen::VectorXd& held_out_ln) {
   const Eigen::VectorXf distance = EvaluateNetwork(network, unseen.x) - unseen.y;
   double lost = 0;
   for (Eigen::Index i = 0; i < distance.size(); ++i) {
@@ -120,28 +85,26 @@ ResidualFit Distilled(const TableData& data, const std::vector<Variant>& variant
   ResidualFit fit;
   fit.noise_ln = std::max(std::sqrt(exact.noise_variance()), kMinNoise);
   if (MeanAbsolute(exact.held_out_ln()) >= MeanAbsolute(left_over)) {
-    fit.held_out = WithoutSpread(left_over);
+    fit.held_out = HeldOutErrors(left_over);
     return fit;
   }
   std::vector<Measurement> storage, unseen_storage, unlabelled_storage;
   const TableData synthetic = SyntheticShapes(data, kSyntheticShapes, seed, storage);
   const TableData others = SyntheticShapes(data, kCheckedShapes, seed + 1, unseen_storage);
   const TableData more = SyntheticShapes(data, HasLabels(data) ? kUnlabelledShapes : 0, seed + 2, unlabelled_storage);
-  const Distillation unseen = At(others, others, variants, exact);
-  Distillation rows = At(data, data, variants, exact);
+  const Lessons unseen = At(others, others, variants, exact);
+  Lessons rows = At(data, data, variants, exact);
   rows.spread = exact.local_error_of_rows();
-  const Distillation shapes = At(synthetic, synthetic, variants, exact);
-  const Distillation unlabelled = At(more, WithoutLabels(more), variants, exact);
+  const Lessons shapes = At(synthetic, synthetic, variants, exact);
+  const Lessons unlabelled = At(more, WithoutLabels(more), variants, exact);
   // Measured rows, so that they count.
-  const Distillation lessons = Concatenated({&shapes, &unlabelled, &rows, &rows, &rows, &rows});
+  const Lessons lessons = Concatenated({&shapes, &unlabelled, &rows, &rows, &rows, &rows});
   for (const std::vector<int>& hidden : kDistilledForms) {
     fit.residual = TrainNetwork(lessons.x, lessons.y, {.hidden = hidden, .epochs = kDistilEpochs, .seed = seed});
     if (LostBy(fit.residual, unseen, exact.held_out_ln()) <= MostLost(data.key.op)) break;
   }
   FitSpread(lessons.x, lessons.spread, fit.residual);
-  // What distilling lost at a row counts as error there.
-  const Eigen::VectorXd lost = (rows.y - EvaluateNetwork(fit.residual, rows.x)).cast<double>();
-  fit.held_out = WithSpread(exact.held_out_ln() + lost, EvaluateSpread(fit.residual, rows.x));
+  fit.held_out = HeldOutOf(fit.residual, rows, exact.held_out_ln());
   return fit;
 }
 
@@ -158,13 +121,13 @@ ResidualFit Trained(const TableData& data, const std::vector<Variant>& variants,
   const Eigen::VectorXf y = left_over.cast<float>();
   const Eigen::MatrixXf unseen = features(test, Eigen::all);
   const Eigen::MatrixXf x = features(train, Eigen::all);
-  const Distillation rows{x, y(train), Eigen::VectorXd::Zero(x.rows())};
+  const Lessons rows{x, y(train), Eigen::VectorXd::Zero(x.rows())};
   std::vector<std::size_t> few, quarter;
   for (std::size_t i = 0; i < train.size(); ++i) {
     if (few.size() < kProcessRows) few.push_back(static_cast<std::size_t>(train[i]));
     if (i % 4 == 0) quarter.push_back(static_cast<std::size_t>(train[i]));
   }
-  const Distillation unlabelled = HasLabels(data) ? RowsWithoutLabels(data.Subset(quarter), variants) : Distillation{};
+  const Lessons unlabelled = HasLabels(data) ? RowsWithoutLabels(data.Subset(quarter), variants) : Lessons{};
   // Between the rows the network would guess: sweeps in powers of two say nothing
   // of what lies between. There it follows a process fitted to a few of them.
   const TableData known = data.Subset(few);
@@ -172,13 +135,13 @@ ResidualFit Trained(const TableData& data, const std::vector<Variant>& variants,
   std::vector<Measurement> storage, unlabelled_storage;
   const TableData between = SyntheticShapes(known, kShapesBetween, seed, storage);
   const TableData more = SyntheticShapes(known, HasLabels(data) ? kShapesBetween / 4 : 0, seed + 1, unlabelled_storage);
-  const Distillation shapes = At(between, between, variants, exact);
-  const Distillation unlabelled_shapes = At(more, WithoutLabels(more), variants, exact);
-  const Distillation lessons = Concatenated({&rows, &unlabelled, &shapes, &unlabelled_shapes});
+  const Lessons shapes = At(between, between, variants, exact);
+  const Lessons unlabelled_shapes = At(more, WithoutLabels(more), variants, exact);
+  const Lessons lessons = Concatenated({&rows, &unlabelled, &shapes, &unlabelled_shapes});
   ResidualFit fit;
   // As many steps for any number of rows: many, unless that learns the noise.
   double least = y(test).cwiseAbs().mean();
-  fit.held_out = WithoutSpread(left_over);
+  fit.held_out = HeldOutErrors(left_over);
   for (Eigen::Index rows_seen : {kManyRowsSeen, kManyRowsSeen / 4, kManyRowsSeen / 16}) {
     TrainOptions options{.hidden = TrainedForm(data.key.op), .seed = seed};
     options.epochs = static_cast<int>(std::clamp<Eigen::Index>(rows_seen / lessons.x.rows(), 10, 400));
@@ -187,7 +150,7 @@ ResidualFit Trained(const TableData& data, const std::vector<Variant>& variants,
     if (MeanAbsolute(error) >= least) continue;
     least = MeanAbsolute(error);
     FitSpread(x, (y(train) - EvaluateNetwork(residual, x)).cwiseAbs().cast<double>(), residual);
-    fit.held_out = WithSpread(error, EvaluateSpread(residual, unseen));
+    fit.held_out = HeldOutErrors(error, EvaluateSpread(residual, unseen));
     fit.residual = std::move(residual);
   }
   return fit;
@@ -200,7 +163,7 @@ ResidualFit FitResidual(const TableData& data, const std::vector<Variant>& varia
   const Eigen::VectorXd left_over = data.ln_us - family_ln;
   if (data.size() < kMinRows) {
     ResidualFit fit;
-    fit.held_out = WithoutSpread(left_over);
+    fit.held_out = HeldOutErrors(left_over);
     return fit;
   }
   return data.size() <= kGaussianRows ? Distilled(data, variants, family_ln, seed)

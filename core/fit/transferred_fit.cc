@@ -190,8 +190,7 @@ void MixWithExact(const TableData& data, const Table& pooled, const DeviceSpec& 
   table.residual = TrainNetwork(x, y, {.hidden = {32, 32}, .epochs = kDistilEpochs, .seed = seed});
   const Eigen::VectorXd lost = (row_y - EvaluateNetwork(table.residual, row_x)).cast<double>();
   const Eigen::VectorXd held_out = share * posterior.held_out_ln + (1 - share) * exact.held_out_ln() + lost;
-  std::vector<HeldOut> errors;
-  for (const double ln : held_out) errors.push_back({ln});
+  const std::vector<HeldOut> errors = HeldOutErrors(held_out);
   table.interval = IntervalOf(errors, std::max(std::sqrt(exact.noise_variance()), kLeastNoise));
   table.cv_mape = static_cast<float>(MapeOf(errors));
   for (Relative& relative : table.relatives) relative.weight *= static_cast<float>(share);
