@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -142,6 +143,16 @@ absl::StatusOr<SymbolValues> SymbolsOfRegistered(const ModelQuestion& question, 
   return SymbolsOf(symbols, question.dims, run.kv_len);
 }
 
+// The local alias, or the slug that a worker gives a CPU.
+bool IsCpu(const std::string& slug) { return slug == "cpu" || slug.starts_with("cpu-"); }
+
+absl::StatusOr<std::vector<DeviceAnswer>> AskOfFile(const ModelQuestion& question, const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModelAsRun(question.model, question.run));
+  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, question.dims, question.run.kv_len));
+  return globals.server.empty() ? AskInProcess(question, globals, graph, dims)
+                                : AskServer(question, globals, graph, dims);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<DeviceAnswer>> Ask(const ModelQuestion& question, const Globals& globals) {
@@ -149,10 +160,25 @@ absl::StatusOr<std::vector<DeviceAnswer>> Ask(const ModelQuestion& question, con
     GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOfRegistered(question, globals));
     return AskServer(question, globals, std::nullopt, dims);
   }
-  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModelAsRun(question.model, question.run));
-  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, question.dims, question.run.kv_len));
-  return globals.server.empty() ? AskInProcess(question, globals, graph, dims)
-                                : AskServer(question, globals, graph, dims);
+  // CPUs and GPUs run a model by other kernels. A spec of one's own is a GPU's.
+  const auto runs_on_cpu = [&](const std::string& slug) { return question.spec.empty() && IsCpu(slug); };
+  std::map<bool, std::vector<DeviceAnswer>> answers_of;  // in reverse
+  for (const bool cpu : {false, true}) {
+    ModelQuestion some = question;
+    std::erase_if(some.devices, [&](const std::string& slug) { return runs_on_cpu(slug) != cpu; });
+    if (some.devices.empty()) continue;
+    some.run.restore_folded = !cpu;
+    GPUETA_ASSIGN_OR_RETURN(answers_of[cpu], AskOfFile(some, globals));
+    std::reverse(answers_of[cpu].begin(), answers_of[cpu].end());
+  }
+  std::vector<DeviceAnswer> answers;
+  for (const std::string& device : question.devices) {
+    std::vector<DeviceAnswer>& left = answers_of[runs_on_cpu(device)];
+    if (left.empty()) return FailedPrecondition("server {}: gave no answer for {}", globals.server, device);
+    answers.push_back(std::move(left.back()));
+    left.pop_back();
+  }
+  return answers;
 }
 
 }  // namespace gpueta::cli

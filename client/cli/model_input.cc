@@ -7,6 +7,7 @@
 
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
+#include "core/graph/passes/eager.h"
 #include "core/graph/passes/fusion.h"
 #include "core/graph/passes/precision.h"
 #include "core/graph/passes/training.h"
@@ -147,9 +148,11 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
   if (options.kv_dtype.has_value()) SetKvDType(graph, *options.kv_dtype);
   GPUETA_RETURN_IF_ERROR(SplitTensors(graph, run.ranks));
   GPUETA_RETURN_IF_ERROR(SplitStages(graph, run.ranks.pipeline));
+  if (run.restore_folded && (run.mode == "eager" || run.train)) RestoreFolded(graph);
   if (run.mode == "compiled") FuseElementwise(graph);
   if (run.train) {
     AddBackward(graph);
+    AccumulateGradients(graph);
     AddOptimiserStep(graph, *optimiser);
   }
   return graph;

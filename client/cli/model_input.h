@@ -35,6 +35,9 @@ struct RunArgs {
   std::string kv_dtype;
   Parallelism ranks;
   bool train = false;
+  // Batch norms and biases as kernels of their own, as frameworks run them on
+  // GPUs; CPU backends take them along with their convolutions.
+  bool restore_folded = false;
   std::string optimiser = "adamw";
 };
 void AddPhaseOptions(CLI::App& command, RunArgs& args);

@@ -187,6 +187,14 @@ absl::Status Validate(const Graph& graph) {
     return FieldError("parameter_bytes", "must be between 0 and 2^60");
   }
   GPUETA_ASSIGN_OR_RETURN(const std::set<std::string> declared, DeclaredSymbols(graph));
+  if (graph.input_bytes.overflowed())
+    return FieldError("input_bytes", "the expression is too large or leaves the range of 64 bits");
+  std::set<std::string> used;
+  graph.input_bytes.CollectSymbols(used);
+  for (const std::string& symbol : used) {
+    if (!declared.contains(symbol))
+      return FieldError("input_bytes", fmt::format("the graph declares no symbol \"{}\"", symbol));
+  }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const absl::Status status = CheckNode(graph.nodes[i], i, declared);
     if (!status.ok()) return InNode(graph, i, status);
@@ -204,6 +212,14 @@ absl::StatusOr<std::vector<Kernel>> Bind(const Graph& graph, const SymbolValues&
     kernels.push_back(*std::move(kernel));
   }
   return kernels;
+}
+
+absl::StatusOr<std::int64_t> InputBytes(const Graph& graph, const SymbolValues& values) {
+  GPUETA_ASSIGN_OR_RETURN(const SymbolValues complete, Complete(graph, values));
+  const absl::StatusOr<std::int64_t> bytes = graph.input_bytes.Evaluate(complete);
+  if (!bytes.ok()) return InField("input_bytes", bytes.status());
+  if (*bytes < 0) return FieldError("input_bytes", fmt::format("is {}, must be at least 0", *bytes));
+  return *bytes;
 }
 
 absl::StatusOr<GraphCounts> CountsOf(const Graph& graph, const SymbolValues& values) {

@@ -29,6 +29,13 @@ enum class Split : std::uint8_t {
   kExperts,  // of a mixture
 };
 
+// What ran behind a convolution before its exporter wrote both as one.
+enum class Folded : std::uint8_t {
+  kNothing,
+  kBias,       // the convolution's own bias, a kernel of its own in frameworks
+  kBatchNorm,  // evaluation exports multiply it into the weights
+};
+
 struct GraphNode {
   Kernel kernel;  // symbolic dims are 1 here
   struct SymbolicDim {
@@ -43,6 +50,8 @@ struct GraphNode {
   // What the passes of parallelism go by; part of no file.
   Split split = Split::kWhole;
   int layer = -1;  // of a stack of layers; -1: before or after it
+  // What RestoreFolded (core/graph/passes) goes by; part of no file.
+  Folded folded = Folded::kNothing;
 };
 
 struct Graph {
@@ -62,6 +71,7 @@ struct Graph {
   std::map<std::string, std::int64_t> source_op_counts;
   std::vector<std::string> warnings;
   std::vector<std::string> inputs;  // e.g. "input: fp32[batch,3,224,224]"
+  SymInt input_bytes;               // of all inputs together; 0: not known
 };
 
 // INVALID_ARGUMENT naming the node for an edge that does not point backward (a
@@ -82,6 +92,9 @@ absl::Status ValidateKernel(const GraphNode& node);
 // Free nodes are included; their kernels are not validated. The graph must be
 // valid.
 absl::StatusOr<std::vector<Kernel>> Bind(const Graph& graph, const SymbolValues& values);
+
+// Bytes of all inputs together. Fails as Bind does.
+absl::StatusOr<std::int64_t> InputBytes(const Graph& graph, const SymbolValues& values);
 
 // Sums over the bound kernels that run (free nodes excluded).
 struct GraphCounts {

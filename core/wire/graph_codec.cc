@@ -120,6 +120,7 @@ v1::Graph Encode(const Graph& graph) {
   message.mutable_source_op_counts()->insert(graph.source_op_counts.begin(), graph.source_op_counts.end());
   message.mutable_warnings()->Assign(graph.warnings.begin(), graph.warnings.end());
   message.mutable_inputs()->Assign(graph.inputs.begin(), graph.inputs.end());
+  if (graph.input_bytes != SymInt(0)) message.set_input_bytes(graph.input_bytes.ToString());
   return message;
 }
 
@@ -134,6 +135,11 @@ absl::StatusOr<Graph> Decode(const v1::Graph& message) {
     absl::StatusOr<GraphNode> node = DecodeNode(message.nodes(i));
     if (!node.ok()) return InField(fmt::format("nodes[{}]", i), node.status());
     graph.nodes.push_back(*std::move(node));
+  }
+  if (!message.input_bytes().empty()) {
+    absl::StatusOr<SymInt> bytes = SymInt::Parse(message.input_bytes());
+    if (!bytes.ok()) return InField("input_bytes", bytes.status());
+    graph.input_bytes = *std::move(bytes);
   }
   graph.parameters = message.parameters();
   graph.parameter_bytes = message.parameter_bytes();

@@ -18,7 +18,8 @@ struct Pass {
 std::vector<Pass> BackwardOf(const Vector& vector) {
   const std::string_view op = vector.op;
   const bool two = vector.operands > 1;
-  if (op == "layernorm" || op == "rmsnorm" || op == "groupnorm" || op == "batchnorm") return {{"mul", 2}, {"add", 1}};
+  if (op == "batchnorm") return {{"batchnorm", 2}};
+  if (op == "layernorm" || op == "rmsnorm" || op == "groupnorm") return {{"mul", 2}, {"add", 1}};
   if (op == "add" || op == "sub") return {};  // both inputs take the gradient as it is
   if (op == "mul" || op == "div")
     return two ? std::vector<Pass>{{"mul", 2}, {"mul", 2}} : std::vector<Pass>{{"mul", 1}};
@@ -61,7 +62,8 @@ class Backward {
     switch (forward.kernel.op()) {
       case Op::kGemm: Product(forward); break;
       case Op::kConv2d:
-        Repeat(forward, "input_gradient");
+        // A model's input needs no gradient.
+        if (!forward.inputs.empty()) Repeat(forward, "input_gradient");
         Repeat(forward, "weight_gradient");
         break;
       case Op::kAttention: Attention(forward); break;
@@ -173,6 +175,26 @@ void AddBackward(Graph& graph) {
     if (forward[i].costing != Costing::kFree) backward.Add(forward[i], readers[i]);
   }
   graph.parameter_bytes *= 2;  // gradients
+}
+
+void AccumulateGradients(Graph& graph) {
+  const std::size_t forward = graph.nodes.size();
+  for (std::size_t i = 0; i < forward; ++i) {
+    const GraphNode node = graph.nodes[i];
+    if (node.parameters <= 0 || node.costing == Costing::kFree) continue;
+    // Norms have a scale and a shift of the same size.
+    const bool norm = node.kernel.op() == Op::kVector && node.parameters > 1;
+    const std::int64_t tensors = norm ? 2 : 1;
+    for (std::int64_t t = 0; t < tensors; ++t) {
+      const std::int64_t elements = (node.parameters + tensors - 1) / tensors;
+      for (const bool clear : {true, false}) {
+        GraphNode pass = VectorLike(node, clear ? "clear" : "accumulate",
+                                    clear ? "clear_gradient" : "accumulate_gradient", 1, elements, clear ? 1 : 2);
+        pass.inputs = {static_cast<int>(graph.nodes.size()) - 1};
+        graph.nodes.push_back(std::move(pass));
+      }
+    }
+  }
 }
 
 std::optional<Optimiser> ParseOptimiser(std::string_view name) {

@@ -19,6 +19,10 @@ namespace gpueta {
 // read stays alive until their gradient; parameters have gradients of their size.
 void AddBackward(Graph& graph);
 
+// Appends what clears the buffers of gradients and adds the new ones into them,
+// two kernels a parameter tensor: frameworks that keep their buffers over steps.
+void AccumulateGradients(Graph& graph);
+
 enum class Optimiser : std::uint8_t { kNone, kSgd, kAdam, kAdamW };
 std::optional<Optimiser> ParseOptimiser(std::string_view name);
 

@@ -24,17 +24,26 @@ std::int64_t Macs(const Graph& graph) {
   return counts.ok() ? counts->macs : -1;
 }
 
-TEST(AddBackwardTest, ProductsAndConvolutionsCostTwiceTheirForward) {
+TEST(AddBackwardTest, ProductsCostTwiceTheirForward) {
   for (const Work& work : std::vector<Work>{
            Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 32, .k = 16}, Gemm{.batch = 4, .m = 8, .n = 32, .k = 16},
-           Conv2d{
-               .batch = 2, .in_channels = 4, .height = 8, .width = 8, .out_channels = 8, .kernel_h = 3, .kernel_w = 3},
            Moe{.num_tokens = 16, .hidden_size = 64, .inter_size = 32, .top_k = 2, .num_experts = 8}}) {
     Graph graph = One(work);
     const std::int64_t forward = Macs(graph);
     AddBackward(graph);
     EXPECT_EQ(Macs(graph), 3 * forward);
   }
+}
+
+TEST(AddBackwardTest, ConvolutionsHaveTwoGradientsButForTheModelsInput) {
+  const Conv2d conv = {
+      .batch = 2, .in_channels = 4, .height = 8, .width = 8, .out_channels = 4, .kernel_h = 3, .kernel_w = 3};
+  Graph graph = One(conv);
+  const std::int64_t forward = Macs(graph);
+  graph.nodes.push_back(graph.nodes.front());
+  graph.nodes.back().inputs = {0};
+  AddBackward(graph);
+  EXPECT_EQ(Macs(graph), (2 + 3) * forward);
 }
 
 TEST(AddBackwardTest, GradientsOfAProductHaveTheShapesOfInputAndWeight) {

@@ -61,6 +61,8 @@ class GraphBuilder {
     }
     graph_.inputs.push_back(
         fmt::format("{}: {}{}", Printable(input.name()), TypeName(tensor.type), ToText(tensor.shape)));
+    const SymInt elements = ElementsOf(tensor.shape);
+    graph_.input_bytes = graph_.input_bytes + CeilDiv(elements * BitsOf(tensor.type), 8);
     scope_.tensors.emplace(input.name(), std::move(tensor));
     return absl::OkStatus();
   }

@@ -102,6 +102,23 @@ GraphNode ConvNdNode(const NodeView& node, std::string_view op, const Shape& app
   return MakeNode(KernelDType(x.type), work, {{"flops", 2 * macs}, {"bytes", CeilDiv(bits, 8)}});
 }
 
+bool IsNumbered(std::string_view name, std::string_view prefix) {
+  return name.starts_with(prefix) && name.size() > prefix.size() &&
+         name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
+}
+
+// Whether the exporter multiplied a batch norm into the weights: PyTorch's name
+// what they computed themselves by number (TorchScript), or the bias by its
+// weight (dynamo); the rest keeps the names of the module's parameters.
+Folded FoldedInto(const NodeView& node) {
+  constexpr std::size_t kBias = 2;
+  if (node.proto().op_type() != "Conv" || !node.has(kBias)) return Folded::kNothing;
+  const std::string& weight = node.proto().input(1);
+  const std::string& bias = node.proto().input(kBias);
+  const bool by_number = IsNumbered(weight, "onnx::Conv_") && IsNumbered(bias, "onnx::Conv_");
+  return by_number || bias == weight + "_bias" ? Folded::kBatchNorm : Folded::kBias;
+}
+
 GraphNode CostConv(NodeView& node, const std::vector<Tensor>& outputs) {
   const std::optional<std::vector<Window>> windows = ReadConvWindows(node);
   const std::optional<std::int64_t> groups = ReadGroups(node);
@@ -109,8 +126,10 @@ GraphNode CostConv(NodeView& node, const std::vector<Tensor>& outputs) {
   const Shape& x = node.in(0).shape;
   const Shape& w = node.in(WeightsInput(node)).shape;
   if (windows->size() > 2) return ConvNdNode(node, "conv", outputs[0].shape, outputs[0]);
-  return Conv2dNode(KernelDType(node.in(0).type), x[0], w[1] * *groups, w[0], *groups,
-                    Shape(x.begin() + kFirstSpatial, x.end()), *windows);
+  GraphNode conv = Conv2dNode(KernelDType(node.in(0).type), x[0], w[1] * *groups, w[0], *groups,
+                              Shape(x.begin() + kFirstSpatial, x.end()), *windows);
+  conv.folded = FoldedInto(node);
+  return conv;
 }
 
 // out = stride·(in − 1) + output_padding + span − pads. Given output_shape or

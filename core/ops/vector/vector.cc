@@ -41,6 +41,8 @@ constexpr VectorOpInfo kOps[] = {
     {"mod", 4, false, "div"},
     {"cast", 0, false, "relu"},
     {"copy", 0, false, "relu"},
+    {"clear_gradient", 0, false, "relu"},
+    {"accumulate_gradient", 1, false, "add"},
     {"rope", 6, false, "rope"},
     {"embedding", 0, false, "embedding"},
     {"softmax", 12, true, "softmax"},
