@@ -112,8 +112,9 @@ void AddEval(CLI::App& app, const Globals& globals, Chosen& chosen) {
       ->check(CLI::ExistingFile)
       ->needs(html);
   eval->add_option("--device", args->question.device, "Predict for this device whatever the rows say");
-  eval->add_option("--estimator", args->question.estimator,
-                   "A form by name: family, launch, kernel-aware, inter-gpu, roofline (default: the best one)");
+  eval->add_option(
+      "--estimator", args->question.estimator,
+      "A form by name: family, launch, kernel-aware, whole-model, inter-gpu, roofline (default: the best one)");
   eval->callback([args, &globals, &chosen] {
     args->question.seed = globals.seed;
     chosen = [args, &globals] { return Eval(*args, globals); };

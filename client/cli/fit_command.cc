@@ -10,6 +10,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
+#include "client/cli/model_times.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 #include "core/fit/fit.h"
@@ -20,6 +21,7 @@ namespace {
 struct FitArgs {
   std::string device;
   std::vector<std::string> measurements;
+  ModelTimeArgs models;
   std::string spec;
   std::vector<std::string> exclude;
   std::string out;
@@ -36,7 +38,15 @@ nlohmann::json ToJson(const Profile& profile, const std::string& id, const std::
                       {"p90_ln", table.interval.p90_ln},
                       {"kernel_configurations", table.kernel_configs.size()}});
   }
-  return {{"device", profile.device}, {"id", id}, {"path", path}, {"tables", tables}};
+  nlohmann::json out = {{"device", profile.device}, {"id", id}, {"path", path}, {"tables", tables}};
+  if (const WholeModel& whole = profile.whole_model; !whole.empty()) {
+    out["whole_models"] = {{"rows", whole.rows},
+                           {"machines", whole.machines.size()},
+                           {"error_ln", whole.noise_ln},
+                           {"host_issue_us", profile.host_issue_us},
+                           {"host_copy_gb_s", profile.host_copy_gb_s}};
+  }
+  return out;
 }
 
 // Slugs without their aliases.
@@ -59,9 +69,36 @@ absl::StatusOr<std::optional<Profile>> BaseOf(const FitArgs& args) {
 absl::StatusOr<Profile> FitPool(const FitArgs& args, std::vector<Measurement> rows, const FitOptions& options) {
   const Catalogue& catalogue = Catalogue::BuiltIn();
   const std::set<std::string> excluded = Excluded(args);
+  const auto spec_of = [&](const std::string& slug) { return catalogue.Get(slug); };
   std::erase_if(rows, [&](const Measurement& row) { return excluded.contains(catalogue.CanonicalSlug(row.device)); });
-  return FitTransferProfile(
-      rows, [&](const std::string& slug) { return catalogue.Get(slug); }, options);
+  Profile profile;
+  profile.device = "transfer";
+  profile.transfer = true;
+  if (!rows.empty() || args.models.files.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(profile, FitTransferProfile(rows, spec_of, options));
+  }
+  if (!args.models.files.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(std::vector<ModelTime> times, ReadModelTimes(args.models));
+    std::erase_if(times, [&](const ModelTime& time) { return excluded.contains(time.device); });
+    if (times.empty()) return InvalidArgument("--model-measurements: every row is of a device in --exclude");
+    GPUETA_RETURN_IF_ERROR(PoolModels(times, spec_of, profile));
+  }
+  return profile;
+}
+
+absl::StatusOr<Profile> FitDevice(const FitArgs& args, const std::vector<Measurement>& rows, const DeviceSpec& spec,
+                                  const FitOptions& options) {
+  Profile profile;
+  profile.device = spec.slug;
+  profile.spec = spec;
+  if (!rows.empty() || args.models.files.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(profile, FitProfile(spec, rows, options));
+  }
+  if (!args.models.files.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(const std::vector<ModelTime> times, ReadModelTimesOf(args.models, args.device));
+    LearnFromModels(times, options, profile);
+  }
+  return profile;
 }
 
 // What the pool's devices have in common was learnt from this one, too.
@@ -101,7 +138,7 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
       options.without.assign(excluded.begin(), excluded.end());
       WarnIfSeen(*base, spec);
     }
-    profile = FitProfile(spec, rows, options);
+    profile = FitDevice(args, rows, spec, options);
   }
   if (!profile.ok()) return profile.status();
   profile->created_unix_s = CreationTime();
@@ -115,6 +152,12 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
     table.Add({Describe(t.key), std::to_string(t.rows), t.cv_mape > 0 ? terminal::FormatPercent(t.cv_mape) : "unknown",
                std::to_string(t.kernel_configs.size())});
   }
+  if (const WholeModel& whole = profile->whole_model; profile->transfer && !whole.empty()) {
+    fmt::print("{} times of whole models on {} machines\n", whole.rows, whole.machines.size());
+  } else if (!whole.empty()) {
+    fmt::print("{} times of whole models: {} to issue a kernel, {:.3g} GB/s to copy inputs\n", whole.rows,
+               terminal::FormatUs(profile->host_issue_us), profile->host_copy_gb_s);
+  }
   fmt::print("{}profile {} of {} written to {}\n", table.Render(), id, profile->device, args.out);
   return absl::OkStatus();
 }
@@ -125,7 +168,16 @@ void AddFit(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto args = std::make_shared<FitArgs>();
   CLI::App* fit = app.add_subcommand("fit", "Fit a profile to measurements of one device");
   auto* device = fit->add_option("--device", args->device, "Slug of the measured device");
-  fit->add_option("--measurements", args->measurements, "Measurement CSVs")->required()->check(CLI::ExistingFile);
+  fit->add_option("--measurements", args->measurements, "Measurement CSVs")->check(CLI::ExistingFile);
+  auto* models = fit->add_option("--model-measurements", args->models.files, "CSVs of times of whole models")
+                     ->check(CLI::ExistingFile);
+  fit->add_option(
+         "--graph", args->models.graphs,
+         "NAME=MODEL: the .onnx, config.json or graph file of a model in --model-measurements; may be repeated")
+      ->needs(models);
+  fit->add_option("--attention", args->models.attention, "Of models from a config.json: fused or written-out")
+      ->capture_default_str()
+      ->needs(models);
   fit->add_option("--spec", args->spec, "CSV with the device's own spec row, for devices outside the catalogue")
       ->check(CLI::ExistingFile);
   auto* pool = fit->add_flag("--pool", args->pool, "Pool all devices of the files into a transfer profile");
@@ -139,6 +191,8 @@ void AddFit(CLI::App& app, const Globals& globals, Chosen& chosen) {
   device->excludes(pool);
   fit->callback([args, &globals, &chosen] {
     if (args->device.empty() && !args->pool) throw CLI::RequiredError("--device or --pool");
+    if (args->measurements.empty() && args->models.files.empty())
+      throw CLI::RequiredError("--measurements or --model-measurements");
     chosen = [args, &globals] { return Fit(*args, globals); };
   });
 }

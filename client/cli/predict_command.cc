@@ -29,8 +29,9 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
                    "Devices to predict for, by commas (with --kernels by default each row's own)")
       ->allow_extra_args(false)
       ->delimiter(',');
-  predict->add_option("--estimator", args->kernels.estimator,
-                      "A form by name: family, launch, kernel-aware, inter-gpu, roofline (default: the best one)");
+  predict->add_option(
+      "--estimator", args->kernels.estimator,
+      "A form by name: family, launch, kernel-aware, whole-model, inter-gpu, roofline (default: the best one)");
   auto* out = predict->add_option("--out", args->kernels.out, "With --kernels: CSV to write");
   AddDimOptions(*predict, args->model.dims);
   AddRunOptions(*predict, args->model.run);

@@ -192,4 +192,28 @@ double PeakTflops(const DeviceSpec& spec, DType dtype) {
   return Fp32Tflops(spec);
 }
 
+double TensorTflops(const DeviceSpec& spec, DType dtype) {
+  const int capability = ListedCapability(spec);
+  switch (dtype) {
+    case DType::kFp64:
+    case DType::kFp32: return 0;
+    case DType::kTf32: {
+      const bool has = spec.tf32_tensor_tflops > 0 || capability >= kFirstWithBf16Tensor;
+      return has ? PeakTflops(spec, dtype) : 0;
+    }
+    case DType::kBf16: {
+      const bool has = spec.bf16_tensor_tflops > 0 || capability >= kFirstWithBf16Tensor;
+      return has ? PeakTflops(spec, dtype) : 0;
+    }
+    case DType::kFp16:
+    case DType::kFp8:
+    case DType::kInt4: return Tensor16Tflops(spec) > 0 ? PeakTflops(spec, dtype) : 0;
+    case DType::kInt8: {
+      const bool has = spec.int8_tensor_tops > 0 || capability >= kFirstWithInt8Tensor;
+      return has && Tensor16Tflops(spec) > 0 ? PeakTflops(spec, dtype) : 0;
+    }
+  }
+  return 0;
+}
+
 }  // namespace gpueta

@@ -47,4 +47,7 @@ DeviceSpec WithInferredCells(DeviceSpec spec);
 // next wider type).
 double PeakTflops(const DeviceSpec& spec, DType dtype);
 
+// That of the tensor cores at `dtype`; 0 for a card without such units.
+double TensorTflops(const DeviceSpec& spec, DType dtype);
+
 }  // namespace gpueta

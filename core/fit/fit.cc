@@ -1,6 +1,7 @@
 #include "core/fit/fit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <map>
 
@@ -68,6 +69,12 @@ std::vector<ProfileSource> SourcesOf(std::span<const Measurement> rows) {
   return sources;
 }
 
+// What the departure says of the host, as rates.
+void SetMachineRates(Profile& profile) {
+  profile.host_issue_us = std::exp(profile.whole_model.departure[2]);
+  profile.host_copy_gb_s = 1e-3 / std::exp(profile.whole_model.departure[3]);
+}
+
 }  // namespace
 
 absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measurement> rows,
@@ -100,6 +107,38 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
   if (options.progress) options.progress(1, "done");
   GPUETA_RETURN_IF_ERROR(CheckStructure(profile));
   return profile;
+}
+
+void LearnFromModels(std::span<const ModelTime> times, const FitOptions& options, Profile& profile) {
+  WholeModel pooled;
+  std::span<const DeviceSpec> pool;
+  if (options.base != nullptr && !options.base->whole_model.empty()) {
+    pooled = options.base->whole_model;
+    pool = options.base->pool;
+  } else {
+    for (const ParamSpec& param : WholeModelParams()) pooled.theta.push_back(param.start);
+  }
+  std::vector<std::string> without = options.without;
+  without.push_back(profile.device);
+  profile.whole_model = UpdateWholeModel(WholeModelFor(pooled, pool, profile.spec, without), times, profile.spec);
+  SetMachineRates(profile);
+  profile.sources.push_back({"whole models", static_cast<std::int64_t>(times.size())});
+}
+
+absl::Status PoolModels(std::span<const ModelTime> times,
+                        const std::function<absl::StatusOr<DeviceSpec>(const std::string&)>& spec_of,
+                        Profile& profile) {
+  std::map<std::string, DeviceSpec> specs;
+  for (const ModelTime& time : times) {
+    if (specs.contains(time.device)) continue;
+    GPUETA_ASSIGN_OR_RETURN(specs[time.device], spec_of(time.device));
+    const bool known = std::any_of(profile.pool.begin(), profile.pool.end(),
+                                   [&](const DeviceSpec& spec) { return spec.slug == time.device; });
+    if (!known) profile.pool.push_back(specs[time.device]);
+  }
+  profile.whole_model = FitWholeModels(times, specs);
+  profile.sources.push_back({"whole models", static_cast<std::int64_t>(times.size())});
+  return CheckStructure(profile);
 }
 
 }  // namespace gpueta

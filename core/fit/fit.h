@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/device/spec.h"
+#include "core/fit/whole_model_fit.h"
 #include "core/measurements/measurements.h"
 #include "core/profile/profile.h"
 
@@ -36,5 +37,14 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
 absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
                                            const std::function<absl::StatusOr<DeviceSpec>(const std::string&)>& spec_of,
                                            const FitOptions& options = {});
+
+// Adds to a profile of one device what times of whole models on it say, starting
+// from `base` (or the form's own start if it is null): its departure, and the
+// machine's launch and copy rates.
+void LearnFromModels(std::span<const ModelTime> times, const FitOptions& options, Profile& profile);
+
+// The same to a pooled profile: what all devices of the times have in common.
+absl::Status PoolModels(std::span<const ModelTime> times,
+                        const std::function<absl::StatusOr<DeviceSpec>(const std::string&)>& spec_of, Profile& profile);
 
 }  // namespace gpueta

@@ -11,7 +11,10 @@
 namespace gpueta {
 namespace {
 
-constexpr double kOverlapPower = 2.3;
+// One-sided normal quantiles; errors of the whole-model form have heavier tails
+// at p99.
+constexpr double kLearntZ90 = 1.2816;
+constexpr double kLearntZ99 = 2.8;
 
 bool SameWork(const Kernel& a, const Kernel& b) {
   return a.dtype == b.dtype && a.work == b.work && a.launch == b.launch;
@@ -35,37 +38,93 @@ double ErrorSum::Combined() const {
   return std::sqrt(kOwnErrorShare * own_ + (1 - kOwnErrorShare) * shared);
 }
 
+namespace {
+
+// Sums over the parts of a step, and the step they make.
+struct Step {
+  double kernels_us = 0;
+  double gaps_us = 0;
+  double host_us = 0;
+  double rest_us = 0;  // fixed time and copy of inputs
+  double copy_us = 0;  // of these
+
+  // With the kernels' sum times a factor.
+  double TotalUs(double of_kernels = 1) const {
+    const double device_us = gaps_us + kernels_us * of_kernels;
+    return (host_us > 0 ? OverlapUs(device_us, host_us) : device_us) + rest_us;
+  }
+};
+
+// Variance of ln(total) by what is not known of a learnt machine.
+double LearntVariance(const std::vector<GraphPart>& parts, const LearntMachine& machine, const Step& step) {
+  double compute_us = 0, memory_us = 0, learnt_us = 0;
+  for (const GraphPart& part : parts) {
+    if (part.estimate.estimator != kWholeModelEstimator) continue;
+    const RunTime time = machine.Time(RunKernelOf(part.kernel));
+    const double us = static_cast<double>(part.count) * part.estimate.latency_us.p50;
+    learnt_us += us;
+    compute_us += us * time.compute_share;
+    memory_us += us * time.memory_share;
+  }
+  constexpr double kSmall = 1e-3;  // of the numerical derivatives
+  const double total = step.TotalUs();
+  Step slower_host = step;
+  slower_host.host_us *= 1 + kSmall;
+  const double of_kernels = (step.TotalUs(1 + kSmall) / total - 1) / kSmall;
+  const double per_us = step.kernels_us > 0 ? of_kernels / step.kernels_us : 0;
+  const WholeModel::Departure gradient = {compute_us * per_us, memory_us * per_us,
+                                          (slower_host.TotalUs() / total - 1) / kSmall, step.copy_us / total};
+  const WholeModel& learnt = machine.learnt();
+  double variance = std::pow(learnt_us * per_us * learnt.noise_ln, 2);
+  for (std::size_t v = 0; v < gradient.size(); ++v) {
+    for (std::size_t w = 0; w < gradient.size(); ++w) variance += gradient[v] * learnt.covariance[v][w] * gradient[w];
+  }
+  return std::max(variance, 0.0);
+}
+
+}  // namespace
+
 GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& execution) {
   GraphEstimate out;
   out.parts = std::move(parts);
-  double kernels_us = 0;
-  std::int64_t launches = 0;
+  Step step;
+  const bool training = std::any_of(out.parts.begin(), out.parts.end(),
+                                    [](const GraphPart& part) { return IsOfTraining(RunKernelOf(part.kernel)); });
   for (const GraphPart& part : out.parts) {
-    kernels_us += static_cast<double>(part.count) * part.estimate.latency_us.p50;
-    launches += part.count;
+    const auto count = static_cast<double>(part.count);
+    step.kernels_us += count * part.estimate.latency_us.p50;
+    step.gaps_us += count * execution.gap_us;
+    step.host_us += count * (execution.learnt != nullptr ? execution.learnt->IssueUs(RunKernelOf(part.kernel), training)
+                                                         : execution.host_issue_us);
   }
-  const double gaps_us = execution.gap_us * static_cast<double>(launches);
-  const double host_us = execution.host_issue_us * static_cast<double>(launches);
-  // Gaps and host are no part of the kernels' errors.
-  const auto total = [&](double error_ln) {
-    const double us = gaps_us + kernels_us * std::exp(error_ln);
-    return host_us > 0 ? std::pow(std::pow(us, kOverlapPower) + std::pow(host_us, kOverlapPower), 1 / kOverlapPower)
-                       : us;
-  };
+  if (execution.learnt != nullptr) {
+    step.copy_us = execution.learnt->CopyUs(execution.input_bytes);
+    step.rest_us = execution.learnt->StepFixedUs() + step.copy_us;
+  }
   ErrorSum p90, p99;
   std::map<std::string_view, double> estimators;
   for (const GraphPart& part : out.parts) {
     const Quantiles& q = part.estimate.latency_us;
     const double us = static_cast<double>(part.count) * q.p50;
     if (us <= 0) continue;
-    const double weight = us / kernels_us;
-    p90.Add(part.kernel, weight * std::log(q.p90 / q.p50));
-    p99.Add(part.kernel, weight * std::log(q.p99 / q.p50));
+    const double weight = us / step.kernels_us;
+    if (part.estimate.estimator != kWholeModelEstimator) {
+      p90.Add(part.kernel, weight * std::log(q.p90 / q.p50));
+      p99.Add(part.kernel, weight * std::log(q.p99 / q.p50));
+    }
     out.provenance[part.estimate.provenance] += us;
     estimators[part.estimate.estimator] += us;
   }
-  for (auto& [kind, us] : out.provenance) us /= kernels_us;
-  out.latency_us = {total(0), total(p90.Combined()), total(p99.Combined())};
+  for (auto& [kind, us] : out.provenance) us /= step.kernels_us;
+  // Gaps and host are no part of the kernels' errors.
+  const double p50_us = step.TotalUs();
+  const double variance = execution.learnt != nullptr ? LearntVariance(out.parts, *execution.learnt, step) : 0;
+  const auto quantile = [&](const ErrorSum& of_tables, double z) {
+    const double ratio = step.TotalUs(std::exp(of_tables.Combined())) / p50_us;
+    return variance > 0 ? p50_us * std::exp(std::sqrt(std::pow(std::log(ratio), 2) + z * z * variance))
+                        : p50_us * ratio;
+  };
+  out.latency_us = {p50_us, quantile(p90, kLearntZ90), quantile(p99, kLearntZ99)};
   if (!estimators.empty()) {
     out.estimator = std::max_element(estimators.begin(), estimators.end(), [](const auto& a, const auto& b) {
                       return a.second < b.second;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
 #include "core/predict/estimate.h"
+#include "core/profile/whole_model.h"
 
 namespace gpueta {
 
@@ -16,9 +17,16 @@ namespace gpueta {
 // fits to public whole-model measurements (docs/accuracy.md).
 inline constexpr double kTypicalHostIssueUs = 6.0;
 
+// The form that answers by what whole models taught.
+inline constexpr std::string_view kWholeModelEstimator = "whole-model";
+
 struct ExecutionModel {
   double host_issue_us = 0;  // for each kernel; 0: the host is never late
   double gap_us = 0;         // between two kernels
+  // What whole models taught of the machine: then the host's time comes from
+  // there, and a step copies its inputs to the device.
+  const LearntMachine* learnt = nullptr;
+  double input_bytes = 0;
 };
 
 // What a part belongs to whose kernels share errors: the op, and of attention
@@ -45,11 +53,14 @@ class ErrorSum {
 // Device total D and host total H combine as (D^2.3 + H^2.3)^(1/2.3), which
 // did better on public data than an ordered recursion.
 //
+// Of a learnt machine a step's fixed time and the copy of its inputs come on top.
+//
 // Intervals: each kernel's error has a part it shares with its family on this
 // device and a part of its own, S² = 0.7·Σ(w·s)² + 0.3·Σ_family(Σ w·s)² with w
 // the share of the kernels' sum and s the half-width in ln; repetitions of one
 // kernel share their error. A quantile of the total is the combination with the
-// kernels' sum times e^S.
+// kernels' sum times e^S. What is not known of a learnt machine, and what the
+// form errs by on machines it knows, is an error all its parts share.
 GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& execution);
 
 // The same of a graph's nodes, with its memory and warnings; kernels with the

@@ -43,10 +43,19 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
   GPUETA_RETURN_IF_ERROR(CheckEstimator(options.estimator));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, Bind(graph, dims));
   const EstimateOptions kernel_options = KernelOptionsOf(options);
-  GPUETA_ASSIGN_OR_RETURN(GraphEstimate estimate,
-                          ComposeGraph(graph, kernels, ExecutionOf(options), [&](const Kernel& kernel) {
-                            return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
-                          }));
+  ExecutionModel execution = ExecutionOf(options);
+  const bool as_run = execution.learnt != nullptr;
+  if (as_run) {
+    GPUETA_ASSIGN_OR_RETURN(const std::int64_t bytes, InputBytes(graph, dims));
+    execution.input_bytes = static_cast<double>(bytes);
+  }
+  GPUETA_ASSIGN_OR_RETURN(
+      GraphEstimate estimate,
+      ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) -> absl::StatusOr<Estimate> {
+        if (as_run && state_->AnswersAsRun(kernel, kernel_options))
+          return state_->EstimateAsRun(kernel, CountsOf(kernel), kernel_options);
+        return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
+      }));
   constexpr double kGiB = 1024.0 * 1024 * 1024;
   const double needs = static_cast<double>(estimate.memory_bytes) / kGiB;
   if (state_->spec.memory_gb > 0 && needs > state_->spec.memory_gb) {
@@ -74,6 +83,7 @@ EstimateOptions Predictor::KernelOptionsOf(const EstimateOptions& of_graph) cons
 ExecutionModel Predictor::ExecutionOf(const EstimateOptions& of_graph) const {
   if (IsCpu(state_->spec)) return {};
   if (of_graph.mode == ExecutionMode::kGraph) return {.gap_us = kGraphGapUs};
+  if (state_->learnt_machine != nullptr) return {.learnt = state_->learnt_machine.get()};
   return {.host_issue_us = state_->host_issue_us > 0 ? state_->host_issue_us : kTypicalHostIssueUs};
 }
 

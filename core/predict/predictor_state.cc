@@ -5,6 +5,7 @@
 
 #include "core/base/errors.h"
 #include "core/device/machine_of.h"
+#include "core/predict/compose.h"
 #include "core/predict/launch_residual.h"
 #include "core/predict/row_loops.h"
 #include "core/predict/wave.h"
@@ -13,8 +14,12 @@
 namespace gpueta {
 namespace {
 
-constexpr std::array kEstimators = {kFamilyEstimator, kLaunchEstimator, kKernelAwareEstimator, kInterGpuEstimator,
-                                    kRooflineEstimator};
+constexpr std::array kEstimators = {kFamilyEstimator,     kLaunchEstimator,   kKernelAwareEstimator,
+                                    kWholeModelEstimator, kInterGpuEstimator, kRooflineEstimator};
+
+// What the whole-model form errs by on a single kernel, in ln: whole models are
+// what it was fitted to.
+constexpr double kAsRunKernelLn = 0.35;
 
 // A data sheet says what is possible, not what libraries reach: observed
 // latencies are 1 to 3 times the roofline, rarely more than 8 times.
@@ -120,6 +125,11 @@ Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile
       float_machines[i][j] = machines[i][j].As<float>();
     }
   }
+  const WholeModel* whole_model = nullptr;
+  if (transfer != nullptr && !transfer->loaded().profile.whole_model.empty())
+    whole_model = &transfer->loaded().profile.whole_model;
+  if (own != nullptr && !own->loaded().profile.whole_model.empty()) whole_model = &own->loaded().profile.whole_model;
+  if (whole_model != nullptr) learnt_machine = std::make_unique<const LearntMachine>(spec, *whole_model);
   if (own == nullptr) return;
   const Profile& profile = own->loaded().profile;
   for (const Table& table : profile.tables) {
@@ -232,9 +242,47 @@ void Predictor::State::Answer(const Question& question, CompiledTable::Input& in
   PowRows(route.widening, rows, output.p99_factor);
 }
 
+bool Predictor::State::AnswersAsRun(const Kernel& kernel, const EstimateOptions& options) const {
+  if (learnt_machine == nullptr || !options.estimator.empty()) return false;
+  const Route route = routes.Find(kernel, LabelHash(kernel), options.measured_in);
+  switch (kernel.op()) {
+    case Op::kConv2d:
+    case Op::kVector:
+    case Op::kCustom: return !route.own || !route.repeats;
+    // Vision models end in a product or two: on transformers of devices left
+    // out, tables of products err by 10 to 14 %, this form by 70.
+    case Op::kGemm: return route.table == nullptr;
+    default: return false;
+  }
+}
+
+Estimate Predictor::State::EstimateAsRun(const Kernel& kernel, const Counts& counts,
+                                         const EstimateOptions& options) const {
+  const RunTime time = learnt_machine->Time(RunKernelOf(kernel));
+  const WholeModel& known = learnt_machine->learnt();
+  const double departure = time.compute_share * time.compute_share * known.covariance[0][0] +
+                           2 * time.compute_share * time.memory_share * known.covariance[0][1] +
+                           time.memory_share * time.memory_share * known.covariance[1][1];
+  const double ln = std::sqrt(std::max(departure, 0.0) + kAsRunKernelLn * kAsRunKernelLn);
+  const CorrectionCurve* correction = nullptr;
+  if (options.corrections != nullptr && !options.corrections->Of(kernel.op()).IsNone())
+    correction = &options.corrections->Of(kernel.op());
+  Estimate estimate;
+  SetLatency(time.us, std::exp(kZ90 * ln), std::exp(kZ99 * ln), correction, estimate);
+  estimate.provenance = Provenance::kTransferred;
+  estimate.estimator = kWholeModelEstimator;
+  estimate.bound = BoundOf(kernel.op(), counts, MachineFor(kernel), time.us);
+  return estimate;
+}
+
 absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, const Counts& counts,
                                                          const EstimateOptions& options) const {
   const Machine<double>& machine = MachineFor(kernel);
+  if (options.estimator == kWholeModelEstimator) {
+    if (learnt_machine == nullptr)
+      return FailedPrecondition("no times of whole models were learnt from; fit a profile with --model-measurements");
+    return EstimateAsRun(kernel, counts, options);
+  }
   if (options.estimator == kInterGpuEstimator) {
     const InterGpu* form = InterGpuOf(kernel, options.timing);
     if (form == nullptr)

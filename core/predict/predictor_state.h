@@ -10,6 +10,7 @@
 #include "core/ops/launch_floor.h"
 #include "core/predict/predictor.h"
 #include "core/predict/route.h"
+#include "core/profile/whole_model.h"
 
 namespace gpueta {
 
@@ -50,6 +51,8 @@ struct Predictor::State {
   Routes routes;
   double eager_floor_us = kTypicalEagerFloorUs;
   double host_issue_us = 0;
+  // What whole models taught of this device, or of others; null: nothing.
+  std::unique_ptr<const LearntMachine> learnt_machine;
 
   const Machine<double>& MachineFor(const Kernel& kernel) const;
 
@@ -72,6 +75,11 @@ struct Predictor::State {
   const InterGpu* InterGpuOf(const Kernel& kernel, std::optional<Timing> timing) const;
   // Evaluates the rows in `input`.
   void Answer(const Question& question, CompiledTable::Input& input, CompiledTable::Output& output) const;
+  // Whether a kernel of a model that runs eagerly is better answered by what
+  // whole models taught: where the device's own tables do not answer.
+  bool AnswersAsRun(const Kernel& kernel, const EstimateOptions& options) const;
+  // Device time of a kernel in a model that runs. `learnt_machine` must not be null.
+  Estimate EstimateAsRun(const Kernel& kernel, const Counts& counts, const EstimateOptions& options) const;
   // A kernel that is known to be valid, and its counts.
   absl::StatusOr<Estimate> EstimateValid(const Kernel& kernel, const Counts& counts,
                                          const EstimateOptions& options) const;

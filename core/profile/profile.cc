@@ -7,6 +7,7 @@
 #include "core/base/errors.h"
 #include "core/ops/forms.h"
 #include "core/ops/launch.h"
+#include "core/profile/whole_model.h"
 
 namespace gpueta {
 namespace {
@@ -140,6 +141,34 @@ absl::Status CheckTable(const Table& table) {
   return absl::OkStatus();
 }
 
+// Parameters lie in their bounds, machines and covariance are finite.
+absl::Status CheckWholeModel(const WholeModel& whole) {
+  const auto check = [](std::span<const double> values, std::span<const ParamSpec> params, std::string_view field) {
+    if (values.size() != params.size())
+      return FieldError(field, fmt::format("must have {} values, has {}", params.size(), values.size()));
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      if (!(values[i] >= params[i].low && values[i] <= params[i].high)) {
+        return FieldError(field, fmt::format("{} is {}, must be between {} and {}", params[i].name, values[i],
+                                             params[i].low, params[i].high));
+      }
+    }
+    return absl::OkStatus();
+  };
+  GPUETA_RETURN_IF_ERROR(check(whole.theta, WholeModelParams(), "theta"));
+  for (const WholeModel::Machine& machine : whole.machines)
+    GPUETA_RETURN_IF_ERROR(check(machine.departure, DepartureParams(), "machines.departure"));
+  for (std::size_t v = 0; v < WholeModel::kDepartures; ++v) {
+    if (!std::isfinite(whole.departure[v])) return FieldError("departure", "has a value that is not finite");
+    for (const double value : whole.covariance[v]) {
+      if (!std::isfinite(value)) return FieldError("covariance", "has a value that is not finite");
+    }
+  }
+  constexpr double kMostNoise = 3;
+  if (!(whole.noise_ln >= 0 && whole.noise_ln <= kMostNoise))
+    return FieldError("noise_ln", fmt::format("must be between 0 and {}", kMostNoise));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 const Table* Profile::Find(const TableKey& key) const {
@@ -160,6 +189,11 @@ absl::Status CheckStructure(const Profile& profile) {
   if (!std::isfinite(profile.host_issue_us) || profile.host_issue_us < 0) {
     return FieldError("host_issue_us", "must be finite and not negative");
   }
+  if (!std::isfinite(profile.host_copy_gb_s) || profile.host_copy_gb_s < 0) {
+    return FieldError("host_copy_gb_s", "must be finite and not negative");
+  }
+  if (!profile.whole_model.empty())
+    GPUETA_RETURN_IF_ERROR(InField("whole_model", CheckWholeModel(profile.whole_model)));
   return absl::OkStatus();
 }
 

@@ -97,6 +97,30 @@ struct InterGpu {
   double constant_us = 0;
 };
 
+// What times of whole models taught (core/profile/whole_model.h).
+struct WholeModel {
+  // One machine's way to depart from what all have in common, in ln: compute,
+  // memory, the host's time for a launch, time to copy a byte of input.
+  static constexpr std::size_t kDepartures = 4;
+  using Departure = std::array<double, kDepartures>;
+  struct Machine {
+    std::string device;  // slug of one of Profile::pool
+    std::string run;     // what else sets its measurements apart: source and options
+    Departure departure{};
+    std::int64_t rows = 0;
+  };
+
+  std::vector<double> theta;      // in the order of WholeModelParams(); empty: nothing was taught
+  std::vector<Machine> machines;  // of a pool only
+  // Of one device: its departure and how sure that is.
+  Departure departure{};
+  std::array<Departure, kDepartures> covariance{};
+  double noise_ln = 0.15;  // of a model's time where the machine is known
+  std::int64_t rows = 0;
+
+  bool empty() const { return theta.empty(); }
+};
+
 // Where a device's table comes from.
 struct Relative {
   std::string device;
@@ -144,8 +168,12 @@ struct Profile {
   std::vector<DeviceSpec> pool;  // the devices that tables with deviations were fitted to
   std::vector<ProfileSource> sources;
   std::int64_t created_unix_s = 0;
-  bool transfer = false;     // pooled over devices: answers for devices without a table of their own
-  double host_issue_us = 0;  // host time to issue one kernel in eager mode; 0: unknown
+  bool transfer = false;  // pooled over devices: answers for devices without a table of their own
+  // Of the machine: host time to issue one plain kernel in eager mode, and how
+  // fast inputs are copied to the device; 0: unknown.
+  double host_issue_us = 0;
+  double host_copy_gb_s = 0;
+  WholeModel whole_model;
 
   const Table* Find(const TableKey& key) const;  // nullptr if absent
 };

@@ -5,6 +5,7 @@
 
 #include "core/device/relatedness.h"
 #include "core/ops/forms.h"
+#include "core/profile/whole_model.h"
 
 namespace gpueta {
 namespace {
@@ -76,6 +77,22 @@ double ScaleFactor(const DeviceScale& scale, Scales scales) {
   return 1;
 }
 
+WeightedRelatives WeighRelatives(std::span<const DeviceSpec* const> known, const DeviceSpec& device, DType dtype) {
+  std::vector<std::vector<double>> covariance(known.size(), std::vector<double>(known.size()));
+  std::vector<double> with_device(known.size());
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    for (std::size_t j = 0; j < known.size(); ++j)
+      covariance[i][j] = Relatedness(*known[i], *known[j], dtype) + (i == j ? kUnrelated : 0);
+    with_device[i] = Relatedness(*known[i], device, dtype);
+  }
+  WeightedRelatives out;
+  out.weights = SolveSmall(covariance, with_device);
+  double explained = 0;
+  for (std::size_t i = 0; i < known.size(); ++i) explained += out.weights[i] * with_device[i];
+  out.variance = std::clamp(1 - explained, kUnrelated, 1.0);
+  return out;
+}
+
 Inherited InheritedBy(const Table& table, std::span<const DeviceSpec> pool, const DeviceSpec& device,
                       std::span<const std::string> without) {
   Inherited out;
@@ -89,22 +106,13 @@ Inherited InheritedBy(const Table& table, std::span<const DeviceSpec> pool, cons
     specs.push_back(spec);
   }
   if (known.empty()) return out;
-  std::vector<std::vector<double>> covariance(known.size(), std::vector<double>(known.size()));
-  std::vector<double> with_device(known.size());
+  const WeightedRelatives weighted = WeighRelatives(specs, device, table.key.dtype);
   for (std::size_t i = 0; i < known.size(); ++i) {
-    for (std::size_t j = 0; j < known.size(); ++j)
-      covariance[i][j] = Relatedness(*specs[i], *specs[j], table.key.dtype) + (i == j ? kUnrelated : 0);
-    with_device[i] = Relatedness(*specs[i], device, table.key.dtype);
+    const double weight = weighted.weights[i];
+    for (std::size_t v = 0; v < out.deviation.size(); ++v) out.deviation[v] += weight * known[i]->values[v];
+    if (std::abs(weight) >= kLeastWeight) out.relatives.push_back({known[i]->device, static_cast<float>(weight)});
   }
-  const std::vector<double> weights = SolveSmall(covariance, with_device);
-  double explained = 0;
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    explained += weights[i] * with_device[i];
-    for (std::size_t v = 0; v < out.deviation.size(); ++v) out.deviation[v] += weights[i] * known[i]->values[v];
-    if (std::abs(weights[i]) >= kLeastWeight)
-      out.relatives.push_back({known[i]->device, static_cast<float>(weights[i])});
-  }
-  out.variance = std::clamp(1 - explained, kUnrelated, 1.0);
+  out.variance = weighted.variance;
   std::stable_sort(out.relatives.begin(), out.relatives.end(),
                    [](const Relative& a, const Relative& b) { return a.weight > b.weight; });
   return out;
@@ -165,6 +173,7 @@ Profile TransferTo(const Profile& pooled, const DeviceSpec& device) {
     table = TableOf(table, device, expected.deviation, expected.variance);
     table.relatives = std::move(expected.relatives);
   }
+  if (!pooled.whole_model.empty()) out.whole_model = WholeModelFor(pooled.whole_model, pooled.pool, device);
   return out;
 }
 

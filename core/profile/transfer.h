@@ -43,6 +43,15 @@ struct Inherited {
   std::vector<Relative> relatives;
 };
 
+// What a device takes from each of those known, by how much data sheets agree
+// (a Gaussian process over devices), and the share of a departure's variance
+// that they leave open.
+struct WeightedRelatives {
+  std::vector<double> weights;
+  double variance = 1;
+};
+WeightedRelatives WeighRelatives(std::span<const DeviceSpec* const> known, const DeviceSpec& device, DType dtype);
+
 // `pool` holds the specs of the table's devices; those in `without` are not
 // used. From a table without deviations nothing is inherited.
 Inherited InheritedBy(const Table& table, std::span<const DeviceSpec> pool, const DeviceSpec& device,

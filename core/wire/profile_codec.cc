@@ -272,6 +272,53 @@ absl::StatusOr<TableKey> Decode(const v1::TableKey& message) {
   return key;
 }
 
+namespace {
+
+void EncodeWholeModel(const WholeModel& whole, v1::Profile::WholeModel& message) {
+  message.mutable_theta()->Assign(whole.theta.begin(), whole.theta.end());
+  for (const WholeModel::Machine& machine : whole.machines) {
+    v1::Profile::WholeModel::Machine& encoded = *message.add_machines();
+    encoded.set_device(machine.device);
+    encoded.set_run(machine.run);
+    encoded.mutable_departure()->Assign(machine.departure.begin(), machine.departure.end());
+    encoded.set_rows(machine.rows);
+  }
+  message.mutable_departure()->Assign(whole.departure.begin(), whole.departure.end());
+  for (const WholeModel::Departure& row : whole.covariance) message.mutable_covariance()->Add(row.begin(), row.end());
+  message.set_noise_ln(whole.noise_ln);
+  message.set_rows(whole.rows);
+}
+
+absl::Status CopyExactly(const google::protobuf::RepeatedField<double>& from, std::string_view field,
+                         std::span<double> to) {
+  if (static_cast<std::size_t>(from.size()) != to.size())
+    return FieldError(field, fmt::format("must have {} values, has {}", to.size(), from.size()));
+  std::copy(from.begin(), from.end(), to.begin());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WholeModel> DecodeWholeModel(const v1::Profile::WholeModel& message) {
+  WholeModel whole;
+  whole.theta.assign(message.theta().begin(), message.theta().end());
+  for (int i = 0; i < message.machines_size(); ++i) {
+    const v1::Profile::WholeModel::Machine& encoded = message.machines(i);
+    WholeModel::Machine& machine =
+        whole.machines.emplace_back(WholeModel::Machine{encoded.device(), encoded.run(), {}, encoded.rows()});
+    GPUETA_RETURN_IF_ERROR(
+        CopyExactly(encoded.departure(), fmt::format("machines[{}].departure", i), machine.departure));
+  }
+  GPUETA_RETURN_IF_ERROR(CopyExactly(message.departure(), "departure", whole.departure));
+  std::array<double, WholeModel::kDepartures * WholeModel::kDepartures> flat{};
+  GPUETA_RETURN_IF_ERROR(CopyExactly(message.covariance(), "covariance", flat));
+  for (std::size_t i = 0; i < flat.size(); ++i)
+    whole.covariance[i / WholeModel::kDepartures][i % WholeModel::kDepartures] = flat[i];
+  whole.noise_ln = message.noise_ln();
+  whole.rows = message.rows();
+  return whole;
+}
+
+}  // namespace
+
 v1::Profile Encode(const Profile& profile) {
   v1::Profile message;
   message.set_device(profile.device);
@@ -286,6 +333,8 @@ v1::Profile Encode(const Profile& profile) {
   message.set_created_unix_s(profile.created_unix_s);
   message.set_transfer(profile.transfer);
   message.set_host_issue_us(profile.host_issue_us);
+  message.set_host_copy_gb_s(profile.host_copy_gb_s);
+  if (!profile.whole_model.empty()) EncodeWholeModel(profile.whole_model, *message.mutable_whole_model());
   for (const DeviceSpec& spec : profile.pool) *message.add_pool() = Encode(spec);
   return message;
 }
@@ -304,6 +353,12 @@ absl::StatusOr<Profile> Decode(const v1::Profile& message) {
   profile.created_unix_s = message.created_unix_s();
   profile.transfer = message.transfer();
   profile.host_issue_us = message.host_issue_us();
+  profile.host_copy_gb_s = message.host_copy_gb_s();
+  if (message.has_whole_model()) {
+    absl::StatusOr<WholeModel> whole = DecodeWholeModel(message.whole_model());
+    if (!whole.ok()) return InField("whole_model", whole.status());
+    profile.whole_model = *std::move(whole);
+  }
   for (const v1::DeviceSpec& spec : message.pool()) profile.pool.push_back(Decode(spec));
   return profile;
 }
