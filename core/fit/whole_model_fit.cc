@@ -46,9 +46,7 @@ WholeModel::Departure DepartureAt(std::span<const double> values) {
 
 std::vector<ModelTime::Part> PartsOf(std::span<const Kernel> kernels) {
   std::vector<ModelTime::Part> parts;
-  const auto key = [](const RunKernel& k) {
-    return std::tuple(k.kind, k.traffic, k.dtype, k.flops, k.bytes, k.depth);
-  };
+  const auto key = [](const RunKernel& k) { return std::tuple(k.kind, k.traffic, k.dtype, k.flops, k.bytes, k.depth); };
   std::map<decltype(key(RunKernel{})), std::size_t> seen;
   for (const Kernel& kernel : kernels) {
     const RunKernel run = RunKernelOf(kernel);
@@ -144,15 +142,14 @@ WholeModel UpdateWholeModel(const WholeModel& prior, std::span<const ModelTime> 
     params.push_back({DepartureParams()[v].name, start[v], start[v] - 4 * deviation, start[v] + 4 * deviation});
   }
   const auto n = static_cast<Eigen::Index>(times.size());
-  const std::vector<double> mode =
-      FitBounded(params, start, std::vector<bool>(kValues, true), times.size(),
-                 [&](std::span<const double> values, std::span<double> residuals) {
-                   for (std::size_t i = 0; i < times.size(); ++i) {
-                     residuals[i] = WholeModelLn(times[i], spec, prior.theta, DepartureAt(values)) -
-                                    std::log(times[i].latency_us);
-                   }
-                 },
-                 {.loss_scale = kLossScale, .pull = kUpdatePull, .max_iterations = kIterations});
+  const std::vector<double> mode = FitBounded(
+      params, start, std::vector<bool>(kValues, true), times.size(),
+      [&](std::span<const double> values, std::span<double> residuals) {
+        for (std::size_t i = 0; i < times.size(); ++i) {
+          residuals[i] = WholeModelLn(times[i], spec, prior.theta, DepartureAt(values)) - std::log(times[i].latency_us);
+        }
+      },
+      {.loss_scale = kLossScale, .pull = kUpdatePull, .max_iterations = kIterations});
   WholeModel out = prior;
   out.departure = DepartureAt(mode);
   out.rows = static_cast<std::int64_t>(times.size());

@@ -10,11 +10,6 @@
 namespace gpueta {
 namespace {
 
-
-
-
-
-
 DeviceSpec SpecOf(const std::string& slug) { return Catalogue::BuiltIn().Get(slug).value(); }
 
 Kernel Of(Work work) { return {.name = "", .dtype = DType::kFp32, .work = std::move(work), .launch = {}}; }

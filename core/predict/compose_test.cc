@@ -133,5 +133,45 @@ TEST(MemoryBytesTest, EveryLayersCacheStaysWhileDecoding) {
   EXPECT_EQ(of(200) - of(100), 3 * 2 * 2 * 100 * 4 * 8 * 2);
 }
 
+// What whole models might have taught of a machine, and how unsure that is.
+LearntMachine Learnt(double launch_ln_deviation) {
+  WholeModel whole;
+  for (const ParamSpec& param : WholeModelParams()) whole.theta.push_back(param.start);
+  for (std::size_t v = 0; v < WholeModel::kDepartures; ++v) whole.departure[v] = DepartureParams()[v].start;
+  whole.covariance[2][2] = launch_ln_deviation * launch_ln_deviation;
+  whole.noise_ln = 0.1;
+  return {DeviceSpec{.slug = "card", .compute_capability = 7.5, .sm_count = 40, .fp32_tflops = 8}, whole};
+}
+
+absl::StatusOr<Estimate> AsRun(const Kernel& kernel) {
+  Estimate e;
+  const double us = Learnt(0).Time(RunKernelOf(kernel)).us;
+  e.latency_us = {us, us, us};
+  e.estimator = kWholeModelEstimator;
+  return e;
+}
+
+TEST(ComposeGraphTest, AStepOnALearntMachineCopiesItsInputs) {
+  const Graph graph = Chain(10);
+  const LearntMachine machine = Learnt(0);
+  const auto us = [&](double bytes) {
+    return ComposeGraph(graph, KernelsOf(graph), {.learnt = &machine, .input_bytes = bytes}, AsRun)->latency_us.p50;
+  };
+  EXPECT_NEAR(us(8e6) - us(0), machine.CopyUs(8e6), 1e-6);
+  EXPECT_GT(us(0), machine.StepFixedUs());
+}
+
+TEST(ComposeGraphTest, IntervalsAreAsWideAsTheMachineIsUnknown) {
+  const Graph graph = Chain(200);  // of tiny products: the host decides
+  const auto width = [&](double launch_ln_deviation) {
+    const LearntMachine machine = Learnt(launch_ln_deviation);
+    const Quantiles q = ComposeGraph(graph, KernelsOf(graph), {.learnt = &machine}, AsRun)->latency_us;
+    EXPECT_GE(q.p99, q.p90);
+    return std::log(q.p90 / q.p50);
+  };
+  EXPECT_LT(width(0), 0.13);
+  EXPECT_NEAR(width(0.5), 1.2816 * 0.5, 0.1);
+}
+
 }  // namespace
 }  // namespace gpueta

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <utility>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/device/relatedness.h"
@@ -108,7 +108,8 @@ RunKernel::Traffic TrafficOf(const Vector& vector) {
   const std::string_view op = vector.op;
   if (op == "batchnorm" || op == "layernorm" || op == "rmsnorm" || op == "groupnorm") return kNorm;
   if (op == "clear_gradient" || op == "accumulate_gradient") return kGradients;
-  if (op == "pool" || op == "copy" || op == "reduce" || op == "resize" || op == "embedding" || op == "cumsum") return kOther;
+  if (op == "pool" || op == "copy" || op == "reduce" || op == "resize" || op == "embedding" || op == "cumsum")
+    return kOther;
   return kElementwise;
 }
 
@@ -175,10 +176,10 @@ RunForm::RunForm(const DeviceSpec& sheet, DType dtype, std::span<const double> t
 }
 
 RunTime RunForm::Time(const RunKernel& kernel) const {
-  const double compute = kernel.kind == RunKernel::Kind::kPass
-                             ? 0
-                             : kernel.flops * us_per_flop_[static_cast<std::size_t>(kernel.kind)] *
-                                   (1 + depth_overhead_ / kernel.depth);
+  const double compute =
+      kernel.kind == RunKernel::Kind::kPass
+          ? 0
+          : kernel.flops * us_per_flop_[static_cast<std::size_t>(kernel.kind)] * (1 + depth_overhead_ / kernel.depth);
   const double memory = kernel.bytes * us_per_byte_[static_cast<std::size_t>(kernel.traffic)];
   const double larger = std::max(compute, memory);
   RunTime out;

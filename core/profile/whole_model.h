@@ -36,7 +36,16 @@ std::span<const ParamSpec> DepartureParams();
 
 // A kernel as the form sees it: the same on every device.
 struct RunKernel {
-  enum class Kind : std::uint8_t { kConv3x3, kConv3x3Strided, kConv1x1, kConvLarge, kConvGrouped, kDepthwise, kProduct, kPass };
+  enum class Kind : std::uint8_t {
+    kConv3x3,
+    kConv3x3Strided,
+    kConv1x1,
+    kConvLarge,
+    kConvGrouped,
+    kDepthwise,
+    kProduct,
+    kPass
+  };
   // kGradients: clearing their buffers, adding into them.
   enum class Traffic : std::uint8_t { kProduct, kDepthwise, kNorm, kElementwise, kOther, kGradients };
   Kind kind = Kind::kPass;

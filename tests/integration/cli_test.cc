@@ -261,6 +261,28 @@ TEST_F(CliTest, ACardThatDoesNotExistYetIsFittedFromItsSpecAndAFewRows) {
   ExpectOneLine(with(Path("empty")), HasSubstr("has no transfer profile; make one with fit --pool"));
 }
 
+TEST_F(CliTest, ATimeOfAModelMovesItsEstimateTowardsIt) {
+  const auto fitted_to = [&](const std::string& ms) {
+    const std::string times = Write("models.csv", "device,model,dtype,batch,latency_ms\nt4,resnet,fp32,8," + ms + "\n");
+    const Outcome fit = Run({"fit", "--device", "t4", "--model-measurements", times, "--graph", "resnet=" + kResnet,
+                             "--out", Path("t4.profile")});
+    EXPECT_EQ(fit.status, 0) << fit.standard_error;
+    return RunJson({"predict", kResnet, "--profile", Path("t4.profile"), "--device", "t4", "--batch",
+                    "8"})["devices"][0]["latency_us"]["p50"]
+        .get<double>();
+  };
+  EXPECT_LT(1.1 * fitted_to("30"), fitted_to("45"));
+
+  const std::string times = Write("models.csv", "device,model,dtype,batch,latency_ms\nt4,resnet,fp32,8,40\n");
+  const auto refused = [&](const std::string& device, const std::string& graph) {
+    return Run(
+        {"fit", "--device", device, "--model-measurements", times, "--graph", graph, "--out", Path("x.profile")});
+  };
+  ExpectOneLine(refused("t4", "resnet"), HasSubstr("--graph resnet: must be NAME=MODEL"));
+  ExpectOneLine(refused("t4", "other=" + kResnet), HasSubstr("no row of --model-measurements has this model"));
+  ExpectOneLine(refused("h100-sxm", "resnet=" + kResnet), HasSubstr("models.csv:2:device: is t4"));
+}
+
 TEST_F(CliTest, OptionsThatDoNotApplyAreRefused) {
   const std::string rows = Write("k.csv", "device,dtype,name,rows,cols,operands\nt4,fp32,add,64,64,2\n");
   EXPECT_EQ(Run({"predict", "--kernels", rows, "--out", Path("p.csv")}).status, 0);

@@ -45,7 +45,8 @@ TEST(RestoreFoldedTest, ABatchNormRunsOverWhatItsConvolutionWrites) {
   const auto kernels = Bind(graph, {{"batch", 4}});
   ASSERT_TRUE(kernels.ok()) << kernels.status();
   const auto& conv = std::get<Conv2d>((*kernels)[0].work);
-  EXPECT_EQ((*kernels)[1].work, (Work{Vector{.op = "batchnorm", .rows = 4 * 16 * OutHeight(conv), .cols = OutWidth(conv)}}));
+  EXPECT_EQ((*kernels)[1].work,
+            (Work{Vector{.op = "batchnorm", .rows = 4 * 16 * OutHeight(conv), .cols = OutWidth(conv)}}));
   // What read the convolution reads the norm; a second run of the pass finds nothing.
   EXPECT_THAT(graph.nodes[2].inputs, ElementsAre(1));
   EXPECT_EQ(graph.nodes[0].parameters, 8 * 16 * 9);
