@@ -84,9 +84,9 @@ constexpr double kTypes = 4;        // power of CUDA and tensor cores together
 constexpr double kRoofline = 2.5;   // of compute and memory
 constexpr double kHostPower = 2.3;  // of device and host
 
-// Consumer dies from 8.6 on count lanes that integers share: what frameworks
-// reach of the peak is less by this (local measurements of GA102 against TU102;
-// accuracy.md of the project's data names it).
+// Consumer dies from 8.6 on count fp32 lanes that integers share. What
+// frameworks reach of that peak is less by this; not fitted: no whole model was
+// timed on such a card in fp32.
 double SharedLanes(const DeviceSpec& spec) {
   const double capability = spec.compute_capability;
   const bool shared = (capability > 8.55 && capability < 8.95) || capability > 11.95;
