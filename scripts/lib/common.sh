@@ -36,16 +36,17 @@ install_packages() {
     { tail -n 3 "$log" >&2; die "apt could not install ${missing[*]} (the log is $log)"; }
 }
 
-# build PRESET [CMAKE OPTIONS…]: configures if needed and builds.
+# build PRESET [--target TARGET] [CMAKE OPTIONS…]: configures if needed and builds.
 build() {
-  local preset=$1 log=build/$1.log
+  local preset=$1 log=build/$1.log target=all
   shift
+  if [[ ${1:-} == --target ]]; then target=$2; shift 2; fi
   mkdir -p build
   say "Building $preset"
   cmake --preset "$preset" "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "configuring $preset failed (the log is $log)"; }
   if [[ -t 1 ]]; then
-    cmake --build --preset "$preset" || die "building $preset failed"
+    cmake --build --preset "$preset" --target "$target" || die "building $preset failed"
   else
-    cmake --build --preset "$preset" >>"$log" 2>&1 || { grep -E 'error|FAILED' "$log" | head -n 20 >&2; die "building $preset failed (the log is $log)"; }
+    cmake --build --preset "$preset" --target "$target" >>"$log" 2>&1 || { grep -E 'error|FAILED' "$log" | head -n 20 >&2; die "building $preset failed (the log is $log)"; }
   fi
 }
