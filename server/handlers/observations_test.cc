@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "core/base/errors.h"
@@ -188,6 +189,24 @@ TEST_F(ObservationsTest, ATimingThatIsNotThePredictionsIsRefused) {
   ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "timing");
   observation.set_timing(v1::TIMING_KERNEL);
   EXPECT_EQ(ReportOne(observation).accepted(), 1);
+}
+
+TEST_F(ObservationsTest, CircumstancesThatCannotBeAreRefused) {
+  const v1::Observation good = Of(PredictKernel());
+  v1::Observation observation = good;
+  observation.set_concurrency(-1);
+  ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "concurrency");
+  observation = good;
+  observation.set_clock_mhz(std::nan(""));
+  ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "clock_mhz");
+  observation = good;
+  observation.set_timing(static_cast<v1::Timing>(99));
+  ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "timing");
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(work { device { slug: "h100-sxm" } kernel { dtype: DTYPE_BF16 gemm { m: 5 n: 6 k: 7 } } timing: TIMING_KERNEL }
+         latency_us: 5 timing: TIMING_GRAPH)",
+      &observation));
+  ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "differs from work.timing");
 }
 
 TEST_F(ObservationsTest, WorkItselfIsJudgedByWhatAnswersNow) {
