@@ -45,7 +45,9 @@ TEST(ElasticitiesTest, NothingLeftChangesNothing) {
 TEST(ElasticitiesTest, AnUnknownRateWidensWhatDependsOnIt) {
   Residuals unknown_memory;
   unknown_memory[1].variance = 0.5;
-  const auto of = [&](const ByLimit& shares) { return Carry(ElasticitiesOf(shares, {}), unknown_memory).shared_variance; };
+  const auto of = [&](const ByLimit& shares) {
+    return Carry(ElasticitiesOf(shares, {}), unknown_memory).shared_variance;
+  };
   EXPECT_GT(of({0, 1, 0, 0}), 2 * of({1, 0, 0, 0}));
 }
 

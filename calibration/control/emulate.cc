@@ -16,8 +16,9 @@ namespace {
 constexpr double kZ90 = 1.2816;
 constexpr double kZ99 = 2.3263;
 
-// Of a rate in ln, measured twice.
+// Of a rate in ln, measured twice; a launch is too short to be known as well.
 constexpr double kRateNoise = 0.02;
+constexpr double kLaunchNoise = 0.1;
 // Of a rate that one of the sides does not know: a factor of two either way.
 constexpr double kUnknownRate = 0.7;
 
@@ -93,7 +94,8 @@ Residuals ResidualsOf(std::span<const ClassGoal> goals, const Capabilities& reac
     const auto rate = LogRate(reached, kernels);
     const bool known = goal != goals.end() && goal->log_rate.has_value() && rate.has_value();
     residuals[i].mean = known ? *goal->log_rate - *rate : 0;
-    residuals[i].variance = Square(known ? kRateNoise : kUnknownRate);
+    const double noise = kLimits[i] == Limit::kLaunch ? kLaunchNoise : kRateNoise;
+    residuals[i].variance = Square(known ? noise : kUnknownRate);
   }
   return residuals;
 }
@@ -213,13 +215,15 @@ std::vector<ClassMatch> MatchesOf(std::span<const ClassGoal> goals, const Capabi
   return matches;
 }
 
-// Beyond this a class counts as not reached.
+// Beyond this a class counts as not reached, if it limits so much of the model.
 constexpr double kWorthAWarning = 0.1;
+constexpr double kWeightWorthAWarning = 0.05;
 
 std::vector<std::string> WarningsOf(std::span<const ClassMatch> classes, const MeasuredGraph& graph,
                                     const std::string& disturbance) {
   std::vector<std::string> warnings;
   for (const ClassMatch& match : classes) {
+    if (match.weight < kWeightWorthAWarning) continue;
     if (match.target == 0) {
       warnings.push_back(fmt::format("{}: unknown of the target; the interval allows for it", Describe(match.kernels)));
     } else if (const double off = match.reached / match.target - 1; std::abs(off) > kWorthAWarning) {
@@ -261,7 +265,7 @@ absl::StatusOr<Emulation> Emulate(DeviceControl& control, const Capabilities& ta
   const Probe& chosen = found.probes[found.nearest];
 
   Emulation result{.host = host,
-.configuration = chosen.configuration,
+                   .configuration = chosen.configuration,
                    .configuration_text = Describe(space, chosen.configuration),
                    .distance = Distance(goals, chosen.capabilities),
                    .probes = found.probes.size()};

@@ -11,22 +11,24 @@
 namespace gpueta {
 namespace {
 
-using testing_util::SimulatedClock;
-using testing_util::SimulatedDevice;
-using testing_util::SimulatedHost;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using testing_util::SimulatedClock;
+using testing_util::SimulatedDevice;
+using testing_util::SimulatedHost;
 
 // Products of several shapes with what stands between them.
 std::vector<Kernel> Model(std::mt19937& generator) {
   std::uniform_int_distribution<std::int64_t> eighths(8, 512);
   std::vector<Kernel> kernels;
   for (int layer = 0; layer < 12; ++layer) {
-    kernels.push_back({.dtype = DType::kFp32,
-                       .work = Gemm{.m = 8 * eighths(generator), .n = 8 * eighths(generator), .k = 8 * eighths(generator)}});
-    kernels.push_back({.dtype = DType::kFp32,
-                       .work = Vector{.op = "add", .rows = 8 * eighths(generator), .cols = 8 * eighths(generator), .operands = 2}});
+    kernels.push_back(
+        {.dtype = DType::kFp32,
+         .work = Gemm{.m = 8 * eighths(generator), .n = 8 * eighths(generator), .k = 8 * eighths(generator)}});
+    kernels.push_back(
+        {.dtype = DType::kFp32,
+         .work = Vector{.op = "add", .rows = 8 * eighths(generator), .cols = 8 * eighths(generator), .operands = 2}});
   }
   return kernels;
 }

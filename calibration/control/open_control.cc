@@ -10,8 +10,8 @@ absl::StatusOr<std::unique_ptr<DeviceControl>> OpenDeviceControl(std::string_vie
                                                                  const ControlOptions& options) {
   const std::string chosen = device == "auto" ? ChooseDevice().device : std::string(device);
   if (chosen == "cpu") {
-    return OpenCpuControl({.allow_card_settings = options.allow_card_settings,
-                           .guard = {.state_directory = options.state_directory}});
+    return OpenCpuControl(
+        {.allow_card_settings = options.allow_card_settings, .guard = {.state_directory = options.state_directory}});
   }
   if (chosen.starts_with("cuda:")) {
     return FailedPrecondition("{}: only the CPU can be made to act like another device so far; use cpu", chosen);

@@ -17,7 +17,8 @@ using testing_util::SimulatedHost;
 
 std::vector<ClassGoal> GoalsFor(const SimulatedDevice& target) {
   const Capabilities capabilities{.spec = target.Sheet()};
-  std::vector<ClassGoal> goals = {{.kernels = {Limit::kCompute}, .weight = 0.6}, {.kernels = {Limit::kMemory}, .weight = 0.4}};
+  std::vector<ClassGoal> goals = {{.kernels = {Limit::kCompute}, .weight = 0.6},
+                                  {.kernels = {Limit::kMemory}, .weight = 0.4}};
   for (ClassGoal& goal : goals) goal.log_rate = LogRate(capabilities, goal.kernels);
   return goals;
 }
@@ -102,9 +103,8 @@ TEST(SearchTest, PassesOnWhatStopsAProbe) {
   SimulatedDevice target;
   target.tflops *= 0.4;
   const Configuration all = Unrestricted(host.space());
-  const auto found =
-      FindConfiguration(host.space(), GoalsFor(target), {all, {.spec = host.Restricted(all).Sheet()}},
-                        [](const Configuration&) { return FailedPrecondition("taken away"); });
+  const auto found = FindConfiguration(host.space(), GoalsFor(target), {all, {.spec = host.Restricted(all).Sheet()}},
+                                       [](const Configuration&) { return FailedPrecondition("taken away"); });
   EXPECT_EQ(found.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 

@@ -107,7 +107,8 @@ ControlSpace SimulatedHost::FullSpace() {
 SimulatedDevice SimulatedHost::Restricted(const Configuration& configuration) const {
   SimulatedDevice device = device_;
   const double units = space_.range(Knob::kUnits).has_value() ? At(configuration, Knob::kUnits) / kUnits : 1;
-  const double clock = space_.range(Knob::kCoreClock).has_value() ? At(configuration, Knob::kCoreClock) / kMostClockMhz : 1;
+  const double clock =
+      space_.range(Knob::kCoreClock).has_value() ? At(configuration, Knob::kCoreClock) / kMostClockMhz : 1;
   const double contention = space_.range(Knob::kContention).has_value() ? At(configuration, Knob::kContention) : 0;
   device.tflops *= units * clock;
   device.bandwidth_gb_s *= (1 - std::pow(1 - units, 2.5)) * (1 - 0.7 * contention * std::sqrt(contention));

@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "calibration/backends/cpu/cpu_backend.h"
+#include "calibration/backends/cpu/cpu_info.h"
+#include "calibration/backends/cpu/interference.h"
+#include "calibration/backends/cpu/measuring_scope.h"
 #include "calibration/backends/cpu/openmp.h"
 #include "calibration/control/cpu/antagonist.h"
 #include "calibration/control/cpu/cpu_clock.h"
@@ -42,19 +45,22 @@ class CpuControl : public DeviceControl {
     }
     backend_.reset();
     antagonist_.reset();
+    out_of_reach_ = false;
     if (clock_ != nullptr) GPUETA_RETURN_IF_ERROR(clock_->Set(At(configuration, Knob::kCoreClock)));
     const auto units = static_cast<std::size_t>(std::lround(At(configuration, Knob::kUnits)));
     const std::span<const int> all(cores_);
-    GPUETA_RETURN_IF_ERROR(RunOn(all.first(units)));
     const double duty = space_.range(Knob::kContention).has_value() ? At(configuration, Knob::kContention) : 0;
     if (duty > 0) {
+      out_of_reach_ = OutOfReach();
       GPUETA_ASSIGN_OR_RETURN(antagonist_, Antagonist::Start(all.subspan(units), duty));
     }
+    GPUETA_RETURN_IF_ERROR(RunOn(all.first(units)));
     GPUETA_ASSIGN_OR_RETURN(backend_, OpenCpuBackend());
     return backend_.get();
   }
 
   std::string Disturbance() const override {
+    if (out_of_reach_) return "the machine was busy: its hypervisor had the cores apart, out of reach of contention";
     const double starved = antagonist_ == nullptr ? 0 : antagonist_->StarvedShare();
     if (starved <= kStarvedTooMuch) return "";
     return fmt::format("the machine was busy: contention was kept from its cores {:.0f}% of the time", 100 * starved);
@@ -69,6 +75,14 @@ class CpuControl : public DeviceControl {
   }
 
  private:
+  // Cores on different dies have bandwidths of their own.
+  bool OutOfReach() {
+    if (!RunOn(cores_).ok() || !info_.one_last_level_cache) return false;
+    const ThreadPlacement placement;
+    const MeasuringScope scope(placement);
+    return CoresAreApart(CoreRoundTripNs());
+  }
+
   absl::Status RunOn(std::span<const int> cores) const {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -80,12 +94,14 @@ class CpuControl : public DeviceControl {
     return absl::OkStatus();
   }
 
+  CpuInfo info_ = ReadCpuInfo();
   std::vector<int> cores_;  // that this process may use
   cpu_set_t affinity_;      // as it was
   int threads_;             // as they were
   std::unique_ptr<CpuClock> clock_;
   ControlSpace space_;
   std::unique_ptr<Antagonist> antagonist_;
+  bool out_of_reach_ = false;
   std::unique_ptr<Backend> backend_;
 };
 
