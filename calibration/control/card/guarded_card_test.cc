@@ -12,8 +12,8 @@
 namespace gpueta {
 namespace {
 
-using testing_util::SimulatedCard;
 using ::testing::HasSubstr;
+using testing_util::SimulatedCard;
 
 GuardOptions OptionsOf(const SimulatedCard& card) {
   return {.state_directory = card.state(), .program = GPUETA_CARD_GUARD_BINARY};
@@ -39,7 +39,8 @@ TEST(GuardedCardTest, ASettingIsJournalledBeforeItIsChanged) {
   const auto guarded = GuardedCard::Open(card.id(), OptionsOf(card)).value();
   // Cannot be changed: journalled all the same, since that came first.
   ASSERT_TRUE(guarded->Set("sm_clock_mhz", "1200").ok());
-  std::ifstream journal(card.state() + "/" + std::filesystem::directory_iterator(card.state())->path().filename().string());
+  std::ifstream journal(card.state() + "/" +
+                        std::filesystem::directory_iterator(card.state())->path().filename().string());
   const std::string text((std::istreambuf_iterator<char>(journal)), {});
   EXPECT_THAT(text, HasSubstr("was sm_clock_mhz 1980\n"));
 }

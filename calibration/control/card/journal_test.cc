@@ -14,10 +14,10 @@
 namespace gpueta {
 namespace {
 
-using testing_util::SimulatedCard;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing_util::SimulatedCard;
 
 TEST(JournalTest, SaysWhatSettingsWere) {
   const SimulatedCard card;
@@ -31,8 +31,7 @@ TEST(JournalTest, SaysWhatSettingsWere) {
 }
 
 TEST(JournalTest, ALineThatWasCutShortIsLeftOut) {
-  const JournalContent content =
-      ParseJournal("gpueta-card-settings 1\ncard files:/x\nwas a 1\nwas b 2").value();
+  const JournalContent content = ParseJournal("gpueta-card-settings 1\ncard files:/x\nwas a 1\nwas b 2").value();
   EXPECT_THAT(content.entries, ElementsAre(JournalEntry{"a", "1"}));
   for (const char* cut : {"", "gpueta-car", "gpueta-card-settings 1\n", "gpueta-card-settings 1\ncard files:"}) {
     const auto parsed = ParseJournal(cut);

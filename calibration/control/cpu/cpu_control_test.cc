@@ -12,9 +12,9 @@
 namespace gpueta {
 namespace {
 
-using testing_util::SimulatedCard;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using testing_util::SimulatedCard;
 
 cpu_set_t Affinity() {
   cpu_set_t set;
