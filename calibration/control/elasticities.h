@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "calibration/control/capabilities.h"
 #include "calibration/control/linear_belief.h"
+#include "calibration/control/rates.h"
 
 namespace gpueta {
 

@@ -57,14 +57,14 @@ bool SameMake(const DeviceSpec& a, const DeviceSpec& b) {
 
 // A model in one configuration: each distinct kernel's mean latency.
 struct ModelRun {
-  Capabilities capabilities;
+  DeviceRates rates;
   MeasuredGraph graph;
   std::map<std::string, MeasuredKernel> kernels;  // by description
 };
 
 absl::StatusOr<ModelRun> RunModel(DeviceControl& control, const Probe& probe, std::span<const Kernel> kernels,
                                   const GraphPolicy& policy, const MicrosecondClock& clock) {
-  ModelRun run{.capabilities = probe.capabilities};
+  ModelRun run{.rates = probe.rates};
   GPUETA_ASSIGN_OR_RETURN(Backend * backend, control.Apply(probe.configuration));
   GPUETA_ASSIGN_OR_RETURN(run.graph, MeasureGraph(*backend, kernels, policy, clock));
   for (MeasuredKernel& kernel : MeanOfOccurrences(*backend, kernels, run.graph)) {
@@ -75,7 +75,7 @@ absl::StatusOr<ModelRun> RunModel(DeviceControl& control, const Probe& probe, st
 
 KernelClass ClassOf(Limit limit, DType dtype) { return {limit, limit == Limit::kCompute ? dtype : DType::kFp32}; }
 
-ByLimit RateChange(const Capabilities& from, const Capabilities& to, DType dtype) {
+ByLimit RateChange(const DeviceRates& from, const DeviceRates& to, DType dtype) {
   ByLimit change{};
   for (std::size_t i = 0; i < kLimitCount; ++i) {
     const KernelClass kernels = ClassOf(kLimits[i], dtype);
@@ -86,7 +86,7 @@ ByLimit RateChange(const Capabilities& from, const Capabilities& to, DType dtype
   return change;
 }
 
-Residuals ResidualsOf(std::span<const ClassGoal> goals, const Capabilities& reached, DType dtype) {
+Residuals ResidualsOf(std::span<const ClassGoal> goals, const DeviceRates& reached, DType dtype) {
   Residuals residuals;
   for (std::size_t i = 0; i < kLimitCount; ++i) {
     const KernelClass kernels = ClassOf(kLimits[i], dtype);
@@ -122,7 +122,7 @@ std::vector<const Probe*> NeighboursOf(const ControlSpace& space, const SearchRe
 Neighbour NeighbourOf(const ModelRun& there, const ModelRun& here, const std::string& kernel, DType dtype) {
   const TimingResult& a = here.kernels.at(kernel).timing;
   const TimingResult& b = there.kernels.at(kernel).timing;
-  return {.rate_change = RateChange(here.capabilities, there.capabilities, dtype),
+  return {.rate_change = RateChange(here.rates, there.rates, dtype),
           .latency_change = std::log(b.latency_us / a.latency_us),
           .noise = std::sqrt(Square(a.relative_error) + Square(b.relative_error) + Square(kRateNoise))};
 }
@@ -132,7 +132,7 @@ Quantiles Spread(double p50, double deviation) {
 }
 
 // Of a perfect kernel, between one device and another.
-ByLimit SharesOnTheWay(const Kernel& kernel, const Capabilities& from, const Capabilities& to) {
+ByLimit SharesOnTheWay(const Kernel& kernel, const DeviceRates& from, const DeviceRates& to) {
   ByLimit shares = ShareOfEachLimit(kernel, from);
   const ByLimit there = ShareOfEachLimit(kernel, to);
   for (std::size_t i = 0; i < kLimitCount; ++i) shares[i] = (shares[i] + there[i]) / 2;
@@ -152,7 +152,7 @@ Bound BoundOf(const ByLimit& shares) {
 // From the runs to the estimate. The first run is that of the chosen
 // configuration.
 GraphEstimate EstimateOf(std::span<const Kernel> kernels, std::span<const ModelRun> runs,
-                         std::span<const ClassGoal> goals, const Capabilities& target, double unexplained) {
+                         std::span<const ClassGoal> goals, const DeviceRates& target, double unexplained) {
   const ModelRun& here = runs.front();
   std::vector<std::string> order;
   std::map<std::string, GraphPart> parts;
@@ -172,13 +172,13 @@ GraphEstimate EstimateOf(std::span<const Kernel> kernels, std::span<const ModelR
   for (const std::string& description : order) {
     GraphPart& part = parts[description];
     const TimingResult& timing = here.kernels.at(description).timing;
-    const ByLimit shares = SharesOnTheWay(part.kernel, here.capabilities, target);
+    const ByLimit shares = SharesOnTheWay(part.kernel, here.rates, target);
     std::vector<Neighbour> neighbours;
     for (const ModelRun& there : runs.subspan(1)) {
       neighbours.push_back(NeighbourOf(there, here, description, part.kernel.dtype));
     }
     const Carried carried =
-        Carry(ElasticitiesOf(shares, neighbours), ResidualsOf(goals, here.capabilities, part.kernel.dtype));
+        Carry(ElasticitiesOf(shares, neighbours), ResidualsOf(goals, here.rates, part.kernel.dtype));
     const double own = carried.own_variance + Square(timing.relative_error);
     const double shared = carried.shared_variance + Square(unexplained);
     const double us = timing.latency_us * std::exp(carried.change);
@@ -201,8 +201,8 @@ GraphEstimate EstimateOf(std::span<const Kernel> kernels, std::span<const ModelR
   return estimate;
 }
 
-std::vector<ClassMatch> MatchesOf(std::span<const ClassGoal> goals, const Capabilities& host,
-                                  const Capabilities& reached) {
+std::vector<ClassMatch> MatchesOf(std::span<const ClassGoal> goals, const DeviceRates& host,
+                                  const DeviceRates& reached) {
   const auto rate_of = [](const std::optional<double>& log_rate) { return log_rate ? std::exp(*log_rate) : 0; };
   std::vector<ClassMatch> matches;
   for (const ClassGoal& goal : goals) {
@@ -240,7 +240,7 @@ std::vector<std::string> WarningsOf(std::span<const ClassMatch> classes, const M
 
 }  // namespace
 
-absl::StatusOr<Emulation> Emulate(DeviceControl& control, const Capabilities& target, std::span<const Kernel> kernels,
+absl::StatusOr<Emulation> Emulate(DeviceControl& control, const DeviceRates& target, std::span<const Kernel> kernels,
                                   const EmulationOptions& options, const MicrosecondClock& clock) {
   RestoredOnExit restored(control);
   const ControlSpace& space = control.space();
@@ -248,18 +248,18 @@ absl::StatusOr<Emulation> Emulate(DeviceControl& control, const Capabilities& ta
     if (options.progress) options.progress(share, what);
   };
   std::size_t probed = 0;
-  const ProbeDevice probe = [&](const Configuration& configuration) -> absl::StatusOr<Capabilities> {
+  const ProbeDevice probe = [&](const Configuration& configuration) -> absl::StatusOr<DeviceRates> {
     const double share = static_cast<double>(probed++) / static_cast<double>(options.search.probes + 2);
     report(share, "rates with " + Describe(space, configuration));
     GPUETA_ASSIGN_OR_RETURN(Backend * backend, control.Apply(configuration));
-    return MeasureCapabilities(*backend, clock);
+    return MeasureRates(*backend, clock);
   };
   Probe unrestricted{.configuration = Unrestricted(space)};
-  GPUETA_ASSIGN_OR_RETURN(unrestricted.capabilities, probe(unrestricted.configuration));
-  const std::string host = unrestricted.capabilities.spec.slug;
+  GPUETA_ASSIGN_OR_RETURN(unrestricted.rates, probe(unrestricted.configuration));
+  const std::string host = unrestricted.rates.spec.slug;
   const CatalogueEntry* listed = Catalogue::BuiltIn().Find(host);
   const std::vector<ClassGoal> goals =
-      GoalsOf(kernels, target, listed == nullptr ? nullptr : &listed->spec, unrestricted.capabilities);
+      GoalsOf(kernels, target, listed == nullptr ? nullptr : &listed->spec, unrestricted.rates);
   GPUETA_ASSIGN_OR_RETURN(const SearchResult found,
                           FindConfiguration(space, goals, std::move(unrestricted), probe, options.search));
   const Probe& chosen = found.probes[found.nearest];
@@ -267,9 +267,9 @@ absl::StatusOr<Emulation> Emulate(DeviceControl& control, const Capabilities& ta
   Emulation result{.host = host,
                    .configuration = chosen.configuration,
                    .configuration_text = Describe(space, chosen.configuration),
-                   .distance = Distance(goals, chosen.capabilities),
+                   .distance = Distance(goals, chosen.rates),
                    .probes = found.probes.size()};
-  result.classes = MatchesOf(goals, found.probes.front().capabilities, chosen.capabilities);
+  result.classes = MatchesOf(goals, found.probes.front().rates, chosen.rates);
   constexpr double kSearched = 0.6;  // about that share of the time
   report(kSearched, "the model with " + result.configuration_text);
   std::vector<ModelRun> runs;
@@ -288,7 +288,7 @@ absl::StatusOr<Emulation> Emulate(DeviceControl& control, const Capabilities& ta
 
   result.neighbours = runs.size() - 1;
   result.measured_us = runs.front().graph.total.latency_us;
-  const double make = SameMake(chosen.capabilities.spec, target.spec) ? kSameMakeSpread : kOtherMakeSpread;
+  const double make = SameMake(chosen.rates.spec, target.spec) ? kSameMakeSpread : kOtherMakeSpread;
   const double unexplained = disturbance.empty() ? make : std::hypot(make, kDisturbedSpread);
   result.estimate = EstimateOf(kernels, runs, goals, target, unexplained);
   result.estimate.warnings = WarningsOf(result.classes, runs.front().graph, disturbance);

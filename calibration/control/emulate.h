@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "calibration/backends/measure.h"
 #include "calibration/backends/timing.h"
-#include "calibration/control/capabilities.h"
 #include "calibration/control/device_control.h"
+#include "calibration/control/rates.h"
 #include "calibration/control/search.h"
 #include "core/predict/estimate.h"
 
@@ -52,14 +52,14 @@ struct Emulation {
   std::vector<ClassMatch> classes;
 };
 
-// `target` is as measured by MeasureCapabilities on it, unless the host is in the
+// `target` is as measured by MeasureRates on it, unless the host is in the
 // catalogue: then it is a data sheet as the host's there is.
 //
 // Finds the configuration, measures the model there, corrects for what the host
 // does not reach, restores the host. Takes a few seconds a probe and a few runs
 // of the model. Errors as MeasureGraph, DeviceControl::Apply and
 // Backend::Describe; the host is restored then too.
-absl::StatusOr<Emulation> Emulate(DeviceControl& control, const Capabilities& target, std::span<const Kernel> kernels,
+absl::StatusOr<Emulation> Emulate(DeviceControl& control, const DeviceRates& target, std::span<const Kernel> kernels,
                                   const EmulationOptions& options, const MicrosecondClock& clock);
 
 }  // namespace gpueta

@@ -14,8 +14,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using testing_util::HiddenDevice;
 using testing_util::SimulatedClock;
-using testing_util::SimulatedDevice;
 using testing_util::SimulatedHost;
 
 // Products of several shapes with what stands between them.
@@ -33,16 +33,16 @@ std::vector<Kernel> Model(std::mt19937& generator) {
   return kernels;
 }
 
-double TrueUs(const SimulatedDevice& device, const std::vector<Kernel>& kernels) {
+double TrueUs(const HiddenDevice& device, const std::vector<Kernel>& kernels) {
   double us = 0;
   for (const Kernel& kernel : kernels) us += device.LatencyUs(kernel);
   return us;
 }
 
-Capabilities Known(const SimulatedDevice& device) { return {.spec = device.Sheet(), .launch_us = device.launch_us}; }
+DeviceRates Known(const HiddenDevice& device) { return {.spec = device.Sheet(), .launch_us = device.launch_us}; }
 
-SimulatedDevice Target(double compute, double bandwidth, double launch = 1) {
-  SimulatedDevice target{.slug = "target"};
+HiddenDevice Target(double compute, double bandwidth, double launch = 1) {
+  HiddenDevice target{.slug = "target"};
   target.tflops *= compute;
   target.bandwidth_gb_s *= bandwidth;
   target.launch_us *= launch;
@@ -58,7 +58,7 @@ TEST(EmulateTest, PredictsWeakerDevicesOfTheSameMake) {
   for (int i = 0; i < kTargets; ++i) {
     SimulatedHost host({}, SimulatedHost::FullSpace());
     const std::vector<Kernel> model = Model(generator);
-    const SimulatedDevice target = Target(share(generator), share(generator));
+    const HiddenDevice target = Target(share(generator), share(generator));
     const auto emulation = Emulate(host, Known(target), model, {}, SimulatedClock());
     ASSERT_TRUE(emulation.ok()) << emulation.status();
     EXPECT_TRUE(host.restored());
@@ -85,7 +85,7 @@ TEST(EmulateTest, CorrectsForWhatTheHostCannotReach) {
   for (int i = 0; i < 10; ++i) {
     SimulatedHost host({}, space);
     const std::vector<Kernel> model = Model(generator);
-    const SimulatedDevice target = Target(1, 0.5);
+    const HiddenDevice target = Target(1, 0.5);
     const auto emulation = Emulate(host, Known(target), model, {}, SimulatedClock());
     ASSERT_TRUE(emulation.ok()) << emulation.status();
     const double truth = TrueUs(target, model);
@@ -101,15 +101,15 @@ TEST(EmulateTest, CorrectsForWhatTheHostCannotReach) {
 TEST(EmulateTest, ADifferentMakeAndUnknownRatesWidenTheInterval) {
   std::mt19937 generator(2);
   const std::vector<Kernel> model = Model(generator);
-  const auto width = [&](const Capabilities& target) {
+  const auto width = [&](const DeviceRates& target) {
     SimulatedHost host({}, SimulatedHost::FullSpace());
     const Quantiles q = Emulate(host, target, model, {}, SimulatedClock())->estimate.latency_us;
     return q.p90 / q.p50;
   };
-  const Capabilities same = Known(Target(0.5, 0.5));
-  Capabilities other = same;
+  const DeviceRates same = Known(Target(0.5, 0.5));
+  DeviceRates other = same;
   other.spec.name = "Another";
-  Capabilities unknown = same;
+  DeviceRates unknown = same;
   unknown.launch_us = 0;
   EXPECT_GT(width(other), width(same) + 0.1);
   EXPECT_GT(width(unknown), width(same));
@@ -156,7 +156,7 @@ TEST(EmulateTest, ADisturbedHostIsToldAndDoubted) {
   SimulatedHost quiet({}, SimulatedHost::FullSpace());
   SimulatedHost busy({}, SimulatedHost::FullSpace());
   busy.disturbance = "another process was there";
-  const Capabilities target = Known(Target(0.6, 0.7));
+  const DeviceRates target = Known(Target(0.6, 0.7));
   const auto a = Emulate(quiet, target, model, {}, SimulatedClock());
   const auto b = Emulate(busy, target, model, {}, SimulatedClock());
   ASSERT_TRUE(a.ok() && b.ok());

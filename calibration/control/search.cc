@@ -61,13 +61,13 @@ class Outlook {
   Outlook(const ControlSpace& space, std::span<const ClassGoal> goals, std::span<const Probe> probes, const Probe& from)
       : space_(&space), from_(TurnedDown(space, from.configuration)) {
     for (const ClassGoal& goal : goals) {
-      const std::optional<double> here = LogRate(from.capabilities, goal.kernels);
+      const std::optional<double> here = LogRate(from.rates, goal.kernels);
       if (!goal.log_rate.has_value() || !here.has_value()) continue;
       const Prior prior = PriorOf(goal.kernels.limit);
       Class& added =
           classes_.emplace_back(Class{goal.weight, *goal.log_rate - *here, Belief(prior.means, prior.deviations)});
       for (const Probe& probe : probes) {
-        const std::optional<double> there = LogRate(probe.capabilities, goal.kernels);
+        const std::optional<double> there = LogRate(probe.rates, goal.kernels);
         const KnobVector step = Minus(TurnedDown(space, probe.configuration), from_);
         const double far = Length(step);
         if (!there.has_value() || far == 0) continue;
@@ -152,14 +152,14 @@ absl::StatusOr<SearchResult> FindConfiguration(const ControlSpace& space, std::s
   result.probes.push_back(std::move(unrestricted));
   while (result.probes.size() < policy.probes) {
     const Probe& best = result.probes[result.nearest];
-    const double distance = Distance(goals, best.capabilities);
+    const double distance = Distance(goals, best.rates);
     if (distance <= policy.good_enough) break;
     const Outlook outlook(space, goals, result.probes, best);
     const Configuration next = Nearest(space, outlook, best.configuration);
     if (Probed(space, result.probes, next) || outlook.ExpectedDistance(next) > distance - kWorthAProbe) break;
     Probe probed{.configuration = next};
-    GPUETA_ASSIGN_OR_RETURN(probed.capabilities, probe(next));
-    const bool nearer = Distance(goals, probed.capabilities) < distance;
+    GPUETA_ASSIGN_OR_RETURN(probed.rates, probe(next));
+    const bool nearer = Distance(goals, probed.rates) < distance;
     result.probes.push_back(std::move(probed));
     if (nearer) result.nearest = result.probes.size() - 1;
   }

@@ -7,18 +7,18 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "calibration/control/capabilities.h"
 #include "calibration/control/configuration.h"
+#include "calibration/control/rates.h"
 
 namespace gpueta {
 
 struct Probe {
   Configuration configuration{};
-  Capabilities capabilities;
+  DeviceRates rates;
 };
 
 // What the host can do in a configuration: a measurement of seconds.
-using ProbeDevice = std::function<absl::StatusOr<Capabilities>(const Configuration&)>;
+using ProbeDevice = std::function<absl::StatusOr<DeviceRates>(const Configuration&)>;
 
 struct SearchPolicy {
   std::size_t probes = 10;  // the unrestricted one included

@@ -12,14 +12,14 @@
 namespace gpueta {
 namespace {
 
-using testing_util::SimulatedDevice;
+using testing_util::HiddenDevice;
 using testing_util::SimulatedHost;
 
-std::vector<ClassGoal> GoalsFor(const SimulatedDevice& target) {
-  const Capabilities capabilities{.spec = target.Sheet()};
+std::vector<ClassGoal> GoalsFor(const HiddenDevice& target) {
+  const DeviceRates rates{.spec = target.Sheet()};
   std::vector<ClassGoal> goals = {{.kernels = {Limit::kCompute}, .weight = 0.6},
                                   {.kernels = {Limit::kMemory}, .weight = 0.4}};
-  for (ClassGoal& goal : goals) goal.log_rate = LogRate(capabilities, goal.kernels);
+  for (ClassGoal& goal : goals) goal.log_rate = LogRate(rates, goal.kernels);
   return goals;
 }
 
@@ -27,13 +27,13 @@ std::vector<ClassGoal> GoalsFor(const SimulatedDevice& target) {
 class Prober {
  public:
   explicit Prober(const SimulatedHost& host, double noise = 0) : host_(host), noise_(noise) {}
-  absl::StatusOr<Capabilities> operator()(const Configuration& configuration) {
+  absl::StatusOr<DeviceRates> operator()(const Configuration& configuration) {
     EXPECT_TRUE(IsPossible(host_.space(), configuration)) << Describe(host_.space(), configuration);
     EXPECT_TRUE(seen_.insert(configuration).second) << "twice: " << Describe(host_.space(), configuration);
-    SimulatedDevice device = host_.Restricted(configuration);
+    HiddenDevice device = host_.Restricted(configuration);
     device.tflops *= std::exp(noise_ * normal_(generator_));
     device.bandwidth_gb_s *= std::exp(noise_ * normal_(generator_));
-    return Capabilities{.spec = device.Sheet()};
+    return DeviceRates{.spec = device.Sheet()};
   }
 
  private:
@@ -44,7 +44,7 @@ class Prober {
   std::normal_distribution<double> normal_;
 };
 
-SearchResult Find(const SimulatedHost& host, const SimulatedDevice& target, double noise = 0) {
+SearchResult Find(const SimulatedHost& host, const HiddenDevice& target, double noise = 0) {
   Prober prober(host, noise);
   const Configuration all = Unrestricted(host.space());
   return FindConfiguration(host.space(), GoalsFor(target), {all, prober(all).value()}, std::ref(prober)).value();
@@ -56,16 +56,16 @@ TEST(SearchTest, ReachesAnyWeakerTargetInAFewProbes) {
   std::uniform_real_distribution<double> share(0.15, 1);
   std::size_t most_probes = 0;
   for (int i = 0; i < 50; ++i) {
-    SimulatedDevice target;
+    HiddenDevice target;
     target.tflops *= share(generator);
     target.bandwidth_gb_s *= share(generator);
     // Few units cannot use more than this.
-    const double units = target.tflops / SimulatedDevice().tflops;
-    const double usable = (1 - std::pow(1 - units / 0.3, 2.5)) * SimulatedDevice().bandwidth_gb_s;
+    const double units = target.tflops / HiddenDevice().tflops;
+    const double usable = (1 - std::pow(1 - units / 0.3, 2.5)) * HiddenDevice().bandwidth_gb_s;
     if (units < 0.3) target.bandwidth_gb_s = std::min(target.bandwidth_gb_s, usable);
-    if (target.bandwidth_gb_s < 0.3 * SimulatedDevice().bandwidth_gb_s) target.bandwidth_gb_s *= 2;
+    if (target.bandwidth_gb_s < 0.3 * HiddenDevice().bandwidth_gb_s) target.bandwidth_gb_s *= 2;
     const SearchResult found = Find(host, target);
-    EXPECT_LT(Distance(GoalsFor(target), found.probes[found.nearest].capabilities), 0.05)
+    EXPECT_LT(Distance(GoalsFor(target), found.probes[found.nearest].rates), 0.05)
         << target.tflops << " TFLOPS, " << target.bandwidth_gb_s << " GB/s with "
         << Describe(host.space(), found.probes[found.nearest].configuration) << " after " << found.probes.size();
     most_probes = std::max(most_probes, found.probes.size());
@@ -79,7 +79,7 @@ TEST(SearchTest, ATargetLikeTheHostNeedsNoSecondProbe) {
 }
 
 TEST(SearchTest, StopsAtTheUnrestrictedHostForATargetBeyondIt) {
-  SimulatedDevice target;
+  HiddenDevice target;
   target.tflops *= 3;
   target.bandwidth_gb_s *= 3;
   const SimulatedHost host({}, SimulatedHost::FullSpace());
@@ -89,18 +89,18 @@ TEST(SearchTest, StopsAtTheUnrestrictedHostForATargetBeyondIt) {
 }
 
 TEST(SearchTest, NoiseOfProbesDoesNotKeepItBusy) {
-  SimulatedDevice target;
+  HiddenDevice target;
   target.tflops *= 0.4;
   target.bandwidth_gb_s *= 0.5;
   const SimulatedHost host({}, SimulatedHost::FullSpace());
   const SearchResult found = Find(host, target, 0.02);
-  const SimulatedDevice reached = host.Restricted(found.probes[found.nearest].configuration);
+  const HiddenDevice reached = host.Restricted(found.probes[found.nearest].configuration);
   EXPECT_LT(Distance(GoalsFor(target), {.spec = reached.Sheet()}), 0.06);
 }
 
 TEST(SearchTest, PassesOnWhatStopsAProbe) {
   const SimulatedHost host({}, SimulatedHost::FullSpace());
-  SimulatedDevice target;
+  HiddenDevice target;
   target.tflops *= 0.4;
   const Configuration all = Unrestricted(host.space());
   const auto found = FindConfiguration(host.space(), GoalsFor(target), {all, {.spec = host.Restricted(all).Sheet()}},

@@ -24,7 +24,7 @@ class Noise {
 
 class SimulatedKernel : public PreparedKernel {
  public:
-  SimulatedKernel(const Kernel& kernel, const SimulatedDevice& device)
+  SimulatedKernel(const Kernel& kernel, const HiddenDevice& device)
       : latency_us_(device.LatencyUs(kernel)), deviation_(device.noise) {}
   absl::StatusOr<Sample> TakeSample(std::size_t /*runs*/) override { return noise_.Around(latency_us_, deviation_); }
   Timing timing() const override { return Timing::kEager; }
@@ -38,7 +38,7 @@ class SimulatedKernel : public PreparedKernel {
 
 class SimulatedGraph : public PreparedGraph {
  public:
-  SimulatedGraph(std::span<const Kernel> kernels, const SimulatedDevice& device) : deviation_(device.noise) {
+  SimulatedGraph(std::span<const Kernel> kernels, const HiddenDevice& device) : deviation_(device.noise) {
     for (const Kernel& kernel : kernels) latencies_us_.push_back(device.LatencyUs(kernel));
   }
   absl::StatusOr<GraphSample> Run() override {
@@ -56,7 +56,7 @@ class SimulatedGraph : public PreparedGraph {
 
 class SimulatedBackend : public Backend {
  public:
-  explicit SimulatedBackend(SimulatedDevice device) : device_(std::move(device)) {}
+  explicit SimulatedBackend(HiddenDevice device) : device_(std::move(device)) {}
   std::string slug() const override { return device_.slug; }
   std::map<std::string, std::string> labels() const override { return {}; }
   absl::StatusOr<DeviceSpec> Describe() override { return device_.Sheet(); }
@@ -69,12 +69,12 @@ class SimulatedBackend : public Backend {
   }
 
  private:
-  SimulatedDevice device_;
+  HiddenDevice device_;
 };
 
 }  // namespace
 
-DeviceSpec SimulatedDevice::Sheet() const {
+DeviceSpec HiddenDevice::Sheet() const {
   return {.slug = slug,
           .name = name,
           .architecture = "Simulated",
@@ -85,7 +85,7 @@ DeviceSpec SimulatedDevice::Sheet() const {
           .fp32_tflops = tflops};
 }
 
-double SimulatedDevice::LatencyUs(const Kernel& kernel) const {
+double HiddenDevice::LatencyUs(const Kernel& kernel) const {
   constexpr double kOverlap = 3;
   constexpr double kCacheSpeed = 4;
   const double efficiency = 0.5 + 0.08 * static_cast<double>(HashOf(kernel) % 6);
@@ -104,8 +104,8 @@ ControlSpace SimulatedHost::FullSpace() {
   return space;
 }
 
-SimulatedDevice SimulatedHost::Restricted(const Configuration& configuration) const {
-  SimulatedDevice device = device_;
+HiddenDevice SimulatedHost::Restricted(const Configuration& configuration) const {
+  HiddenDevice device = device_;
   const double units = space_.range(Knob::kUnits).has_value() ? At(configuration, Knob::kUnits) / kUnits : 1;
   const double clock =
       space_.range(Knob::kCoreClock).has_value() ? At(configuration, Knob::kCoreClock) / kMostClockMhz : 1;

@@ -15,7 +15,7 @@ namespace gpueta::testing_util {
 
 // What a simulated device is, unknown to what is tested but for what Describe
 // and timed kernels tell.
-struct SimulatedDevice {
+struct HiddenDevice {
   std::string slug = "simulated-host";
   std::string name = "Simulated";
   double tflops = 40;
@@ -38,7 +38,7 @@ class SimulatedHost : public DeviceControl {
   static constexpr double kUnits = 32;
   static constexpr double kMostClockMhz = 2000;
 
-  SimulatedHost(SimulatedDevice device, ControlSpace space) : device_(std::move(device)), space_(space) {}
+  SimulatedHost(HiddenDevice device, ControlSpace space) : device_(std::move(device)), space_(space) {}
   ~SimulatedHost() override;
 
   // All knobs but the memory clock and the cache.
@@ -53,7 +53,7 @@ class SimulatedHost : public DeviceControl {
   std::string Disturbance() const override { return disturbance; }
   absl::Status Restore() override;
 
-  SimulatedDevice Restricted(const Configuration& configuration) const;
+  HiddenDevice Restricted(const Configuration& configuration) const;
   bool restored() const { return backend_ == nullptr; }
 
   std::string disturbance;  // what Disturbance says
@@ -61,7 +61,7 @@ class SimulatedHost : public DeviceControl {
   int fails_at = -1;        // this call of Apply fails
 
  private:
-  SimulatedDevice device_;
+  HiddenDevice device_;
   ControlSpace space_;
   std::unique_ptr<GuardedCard> card_;
   std::unique_ptr<Backend> backend_;

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/backends/timing.h"
-#include "calibration/control/card/journal.h"
+#include "calibration/control/card/settings_journal.h"
 #include "calibration/control/emulate.h"
 #include "calibration/control/open_control.h"
 #include "client/cli/command.h"

@@ -6,7 +6,7 @@
 
 #include "calibration/backends/backends.h"
 #include "calibration/backends/measure.h"
-#include "calibration/control/capabilities.h"
+#include "calibration/control/rates.h"
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
 #include "client/cli/model_input.h"
@@ -93,7 +93,7 @@ absl::Status MeasureModel(const MeasureArgs& args, const Globals& globals) {
 // What the device can do at most, as a spec that other commands take.
 absl::Status MeasureSpec(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
-  GPUETA_ASSIGN_OR_RETURN(const Capabilities measured, MeasureCapabilities(*backend, SteadyMicroseconds));
+  GPUETA_ASSIGN_OR_RETURN(const DeviceRates measured, MeasureRates(*backend, SteadyMicroseconds));
   const DeviceSpec& spec = measured.spec;
   GPUETA_ASSIGN_OR_RETURN(const std::string row, SpecRow(spec));
   GPUETA_RETURN_IF_ERROR(WriteWholeFile(args.out, row));

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
     SimulatedHost host({}, SimulatedHost::FullSpace());
     host.UseCard(*std::move(card));
     for (int i = 0; i < 20; ++i) {
-      SimulatedDevice target;
+      HiddenDevice target;
       target.tflops *= share(generator);
       target.bandwidth_gb_s *= share(generator);
       const auto emulation = Emulate(host, {.spec = target.Sheet()}, model, {}, SimulatedClock());

@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "calibration/control/card/journal.h"
+#include "calibration/control/card/settings_journal.h"
 #include "calibration/control/card/testing_simulated_card.h"
 #include "core/base/errors.h"
 
@@ -63,10 +63,10 @@ class Worker {
 };
 
 // Once the guard, which holds the journal, is gone.
-absl::StatusOr<Journal> WaitForGuard(const SimulatedCard& card) {
+absl::StatusOr<SettingsJournal> WaitForGuard(const SimulatedCard& card) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   for (;;) {
-    absl::StatusOr<Journal> journal = Journal::OpenOf(card.state(), card.id());
+    absl::StatusOr<SettingsJournal> journal = SettingsJournal::OpenOf(card.state(), card.id());
     if (journal.ok() || std::chrono::steady_clock::now() > deadline) return journal;
     std::this_thread::yield();
   }
@@ -98,7 +98,7 @@ TEST(EmulationKillTest, SettingsAreRestoredEveryTime) {
     const auto moment = std::chrono::steady_clock::now() + std::chrono::microseconds(microseconds(generator));
     while (std::chrono::steady_clock::now() < moment) std::this_thread::yield();
     worker.Kill();
-    const absl::StatusOr<Journal> journal = WaitForGuard(card);
+    const absl::StatusOr<SettingsJournal> journal = WaitForGuard(card);
     ASSERT_TRUE(journal.ok()) << journal.status();
     EXPECT_EQ(card.Get("sm_clock_mhz"), kBefore) << "kill " << i;
     EXPECT_TRUE(journal->Read()->entries.empty());

@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<GuardedCard>> GuardedCard::Open(const std::string
                                                                const GuardOptions& options) {
   GPUETA_ASSIGN_OR_RETURN(std::unique_ptr<CardSettings> card, OpenCardSettings(card_id));
   const std::string directory = options.state_directory.empty() ? DefaultStateDirectory() : options.state_directory;
-  GPUETA_ASSIGN_OR_RETURN(Journal journal, Journal::OpenOf(directory, card_id));
+  GPUETA_ASSIGN_OR_RETURN(SettingsJournal journal, SettingsJournal::OpenOf(directory, card_id));
   GPUETA_RETURN_IF_ERROR(RestoreFrom(journal));
   std::unique_ptr<GuardedCard> guarded(new GuardedCard(std::move(card), std::move(journal)));
   GPUETA_RETURN_IF_ERROR(guarded->StartGuard(options));
@@ -130,7 +130,7 @@ absl::Status GuardedCard::Restore() {
 
 absl::Status GuardCard(int alive, int ready, int journal_file) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) std::signal(signal, SIG_IGN);
-  Journal journal = Journal::Adopt(journal_file);
+  SettingsJournal journal = SettingsJournal::Adopt(journal_file);
   const char up = '.';
   if (write(ready, &up, 1) != 1) return FailedPrecondition("gone before it was guarded");
   close(ready);

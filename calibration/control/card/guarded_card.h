@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "calibration/control/card/card_settings.h"
-#include "calibration/control/card/journal.h"
+#include "calibration/control/card/settings_journal.h"
 
 namespace gpueta {
 
@@ -25,7 +25,7 @@ struct GuardOptions {
 class GuardedCard {
  public:
   // Restores first what an earlier process left. Errors as OpenCardSettings and
-  // Journal::OpenOf; FAILED_PRECONDITION when the guard does not start.
+  // SettingsJournal::OpenOf; FAILED_PRECONDITION when the guard does not start.
   static absl::StatusOr<std::unique_ptr<GuardedCard>> Open(const std::string& card_id, const GuardOptions& options);
   // Restores.
   ~GuardedCard();
@@ -36,12 +36,12 @@ class GuardedCard {
   absl::Status Restore();
 
  private:
-  GuardedCard(std::unique_ptr<CardSettings> card, Journal journal)
+  GuardedCard(std::unique_ptr<CardSettings> card, SettingsJournal journal)
       : card_(std::move(card)), journal_(std::move(journal)) {}
   absl::Status StartGuard(const GuardOptions& options);
 
   std::unique_ptr<CardSettings> card_;
-  Journal journal_;
+  SettingsJournal journal_;
   std::map<std::string, std::string> before_;  // of settings changed
   pid_t guard_ = -1;
   int alive_ = -1;  // the guard reads its end of this pipe until we are gone

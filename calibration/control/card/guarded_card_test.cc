@@ -66,10 +66,10 @@ TEST(GuardedCardTest, TheGuardRestoresWhenItsProcessIsKilled) {
   waitpid(child, nullptr, 0);
   close(changed[1]);
   // The guard holds the journal's lock until it is done: then it can be had.
-  absl::StatusOr<Journal> journal = Journal::OpenOf(card.state(), card.id());
+  absl::StatusOr<SettingsJournal> journal = SettingsJournal::OpenOf(card.state(), card.id());
   for (int tries = 0; !journal.ok() && tries < 1'000'000; ++tries) {
     sched_yield();
-    journal = Journal::OpenOf(card.state(), card.id());
+    journal = SettingsJournal::OpenOf(card.state(), card.id());
   }
   ASSERT_TRUE(journal.ok()) << journal.status();
   EXPECT_EQ(card.Get("sm_clock_mhz"), "1980");
@@ -80,7 +80,7 @@ TEST(GuardedCardTest, TheGuardRestoresWhenItsProcessIsKilled) {
 TEST(GuardedCardTest, OpeningRestoresWhatAnEarlierProcessLeft) {
   SimulatedCard card;
   {
-    Journal left = Journal::OpenOf(card.state(), card.id()).value();
+    SettingsJournal left = SettingsJournal::OpenOf(card.state(), card.id()).value();
     ASSERT_TRUE(left.Append(card.id(), {"sm_clock_mhz", "1980"}).ok());
     card.Set("sm_clock_mhz", "600");
   }

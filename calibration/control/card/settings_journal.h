@@ -10,43 +10,43 @@
 
 namespace gpueta {
 
-struct JournalEntry {
+struct SavedSetting {
   std::string setting;
   std::string value;  // before it was first changed
 
-  friend bool operator==(const JournalEntry&, const JournalEntry&) = default;
+  friend bool operator==(const SavedSetting&, const SavedSetting&) = default;
 };
 
-struct JournalContent {
+struct SavedSettings {
   std::string card;  // as OpenCardSettings takes it; empty: an empty journal
-  std::vector<JournalEntry> entries;
+  std::vector<SavedSetting> entries;
 };
 
 // Text lines: "gpueta-card-settings 1", "card ID", then "was SETTING VALUE" for
 // each. A last line without its end is left out: its setting was not changed
 // yet. INVALID_ARGUMENT naming the line for anything else.
-absl::StatusOr<JournalContent> ParseJournal(std::string_view text);
+absl::StatusOr<SavedSettings> ParseSettingsJournal(std::string_view text);
 
 // A journal file that this process holds the lock of. The lock lasts until this
 // object and every copy of its descriptor in other processes are closed. Files
 // stay, empty, when all is restored.
-class Journal {
+class SettingsJournal {
  public:
   // The journal of a card in `directory`, which is made if need be; opened by
   // path: whichever card it is of. FAILED_PRECONDITION if another process holds
   // it, or if others than its owner may write to it (what it says is written to
   // the card); UNAVAILABLE if it cannot be read or made.
-  static absl::StatusOr<Journal> OpenOf(const std::string& directory, std::string_view card);
-  static absl::StatusOr<Journal> Open(const std::string& path);
+  static absl::StatusOr<SettingsJournal> OpenOf(const std::string& directory, std::string_view card);
+  static absl::StatusOr<SettingsJournal> Open(const std::string& path);
   // Takes over a descriptor that an ancestor opened and locked.
-  static Journal Adopt(int file) { return Journal(file, ""); }
-  ~Journal();
-  Journal(Journal&& other) noexcept;
-  Journal& operator=(Journal&& other) noexcept;
+  static SettingsJournal Adopt(int file) { return SettingsJournal(file, ""); }
+  ~SettingsJournal();
+  SettingsJournal(SettingsJournal&& other) noexcept;
+  SettingsJournal& operator=(SettingsJournal&& other) noexcept;
 
-  absl::StatusOr<JournalContent> Read() const;
+  absl::StatusOr<SavedSettings> Read() const;
   // On disk when it returns OK. The first entry also says which card.
-  absl::Status Append(std::string_view card, const JournalEntry& entry);
+  absl::Status Append(std::string_view card, const SavedSetting& entry);
   // Empties it.
   absl::Status Clear();
 
@@ -54,7 +54,7 @@ class Journal {
   const std::string& path() const { return path_; }
 
  private:
-  Journal(int file, std::string path) : file_(file), path_(std::move(path)) {}
+  SettingsJournal(int file, std::string path) : file_(file), path_(std::move(path)) {}
   int file_ = -1;
   std::string path_;
 };
@@ -62,7 +62,7 @@ class Journal {
 // Writes back what the journal says, the last change first, and clears it.
 // An empty journal: nothing to do. The first error of the card; other settings
 // are written back nevertheless, and the journal stays.
-absl::Status RestoreFrom(Journal& journal);
+absl::Status RestoreFrom(SettingsJournal& journal);
 
 // Restores from every journal in `directory` that no process holds: what a
 // worker left that was killed together with its guard. Returns how many had

@@ -16,13 +16,13 @@
 
 namespace gpueta {
 
-struct Capabilities {
+struct DeviceRates {
   DeviceSpec spec;       // peak rate of each dtype, bandwidth, last-level cache
   double launch_us = 0;  // what a kernel takes that does nothing; 0: unknown
 };
 
 // Measures them, for some seconds. Errors as Backend::Describe.
-absl::StatusOr<Capabilities> MeasureCapabilities(Backend& backend, const MicrosecondClock& clock);
+absl::StatusOr<DeviceRates> MeasureRates(Backend& backend, const MicrosecondClock& clock);
 
 // What limits the kernels of a class.
 enum class Limit : std::uint8_t { kCompute, kMemory, kCache, kLaunch };
@@ -41,12 +41,12 @@ std::string Describe(const KernelClass& kernels);
 
 // ln of what the class is limited by, the more the faster: TFLOPS, GB/s, MB,
 // launches a µs. nullopt if unknown.
-std::optional<double> LogRate(const Capabilities& capabilities, const KernelClass& kernels);
+std::optional<double> LogRate(const DeviceRates& rates, const KernelClass& kernels);
 
 // By how many percent a perfect kernel's latency would fall for each percent
 // more of a rate: the roofline's, its corner rounded, and the launch in front
 // of it. The cache's is 0.
-ByLimit ShareOfEachLimit(const Kernel& kernel, const Capabilities& capabilities);
+ByLimit ShareOfEachLimit(const Kernel& kernel, const DeviceRates& rates);
 
 // What a configuration should reach.
 struct ClassGoal {
@@ -59,10 +59,10 @@ struct ClassGoal {
 // of both devices are compared, `host_sheet` and `host` (the same device
 // measured) say how far sheets are from what is measured here; nullptr: the
 // target's rates are as measured.
-std::vector<ClassGoal> GoalsOf(std::span<const Kernel> kernels, const Capabilities& target,
-                               const DeviceSpec* host_sheet, const Capabilities& host);
+std::vector<ClassGoal> GoalsOf(std::span<const Kernel> kernels, const DeviceRates& target, const DeviceSpec* host_sheet,
+                               const DeviceRates& host);
 
 // Root of the weighted mean square of ln(rate / goal) over the known classes.
-double Distance(std::span<const ClassGoal> goals, const Capabilities& capabilities);
+double Distance(std::span<const ClassGoal> goals, const DeviceRates& rates);
 
 }  // namespace gpueta

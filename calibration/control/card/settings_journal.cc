@@ -1,4 +1,4 @@
-#include "calibration/control/card/journal.h"
+#include "calibration/control/card/settings_journal.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -47,8 +47,8 @@ absl::Status WriteAll(int file, std::string_view text) {
 
 }  // namespace
 
-absl::StatusOr<JournalContent> ParseJournal(std::string_view text) {
-  JournalContent content;
+absl::StatusOr<SavedSettings> ParseSettingsJournal(std::string_view text) {
+  SavedSettings content;
   for (int line = 1; !text.empty(); ++line) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) break;
@@ -73,7 +73,7 @@ absl::StatusOr<JournalContent> ParseJournal(std::string_view text) {
   return content;
 }
 
-absl::StatusOr<Journal> Journal::OpenOf(const std::string& directory, std::string_view card) {
+absl::StatusOr<SettingsJournal> SettingsJournal::OpenOf(const std::string& directory, std::string_view card) {
   std::error_code error;
   if (!std::filesystem::exists(directory)) {
     std::filesystem::create_directories(directory, error);
@@ -83,10 +83,10 @@ absl::StatusOr<Journal> Journal::OpenOf(const std::string& directory, std::strin
   return Open(directory + "/" + FileNameOf(card));
 }
 
-absl::StatusOr<Journal> Journal::Open(const std::string& path) {
+absl::StatusOr<SettingsJournal> SettingsJournal::Open(const std::string& path) {
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return Unavailable("{}: cannot be opened: {}", path, std::strerror(errno));
-  Journal journal(file, path);
+  SettingsJournal journal(file, path);
   struct stat status {};
   constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
   if (fstat(file, &status) != 0 || status.st_uid != geteuid() || (status.st_mode & kOthersWrite) != 0) {
@@ -99,19 +99,20 @@ absl::StatusOr<Journal> Journal::Open(const std::string& path) {
   return journal;
 }
 
-Journal::~Journal() {
+SettingsJournal::~SettingsJournal() {
   if (file_ >= 0) close(file_);
 }
 
-Journal::Journal(Journal&& other) noexcept : file_(std::exchange(other.file_, -1)), path_(std::move(other.path_)) {}
+SettingsJournal::SettingsJournal(SettingsJournal&& other) noexcept
+    : file_(std::exchange(other.file_, -1)), path_(std::move(other.path_)) {}
 
-Journal& Journal::operator=(Journal&& other) noexcept {
+SettingsJournal& SettingsJournal::operator=(SettingsJournal&& other) noexcept {
   std::swap(file_, other.file_);
   std::swap(path_, other.path_);
   return *this;
 }
 
-absl::StatusOr<JournalContent> Journal::Read() const {
+absl::StatusOr<SavedSettings> SettingsJournal::Read() const {
   std::string text;
   char block[4096];
   for (off_t at = 0;;) {
@@ -123,10 +124,10 @@ absl::StatusOr<JournalContent> Journal::Read() const {
     at += got;
     if (text.size() > kMostBytes) return InvalidArgument("{}: is too large to be a journal", path_);
   }
-  return ParseJournal(text);
+  return ParseSettingsJournal(text);
 }
 
-absl::Status Journal::Append(std::string_view card, const JournalEntry& entry) {
+absl::Status SettingsJournal::Append(std::string_view card, const SavedSetting& entry) {
   if (!IsOneLine(card) || !IsOneLine(entry.value) || !IsOneLine(entry.setting) || entry.setting.empty() ||
       entry.setting.find(' ') != std::string::npos) {
     return InvalidArgument("setting {}: its name or value cannot be journalled", Excerpt(entry.setting));
@@ -140,15 +141,15 @@ absl::Status Journal::Append(std::string_view card, const JournalEntry& entry) {
   return absl::OkStatus();
 }
 
-absl::Status Journal::Clear() {
+absl::Status SettingsJournal::Clear() {
   if (ftruncate(file_, 0) != 0 || fdatasync(file_) != 0) {
     return Unavailable("{}: cannot be emptied: {}", path_, std::strerror(errno));
   }
   return absl::OkStatus();
 }
 
-absl::Status RestoreFrom(Journal& journal) {
-  GPUETA_ASSIGN_OR_RETURN(const JournalContent content, journal.Read());
+absl::Status RestoreFrom(SettingsJournal& journal) {
+  GPUETA_ASSIGN_OR_RETURN(const SavedSettings content, journal.Read());
   if (content.entries.empty()) return journal.Clear();
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<CardSettings> card, OpenCardSettings(content.card));
   absl::Status first_error;
@@ -163,10 +164,10 @@ absl::StatusOr<int> ReplayStaleJournals(const std::string& directory) {
   std::error_code error;
   for (const auto& file : std::filesystem::directory_iterator(directory, error)) {
     if (!file.path().native().ends_with(kSuffix)) continue;
-    absl::StatusOr<Journal> journal = Journal::Open(file.path());
+    absl::StatusOr<SettingsJournal> journal = SettingsJournal::Open(file.path());
     if (absl::IsFailedPrecondition(journal.status())) continue;  // in use
     if (!journal.ok()) return journal.status();
-    GPUETA_ASSIGN_OR_RETURN(const JournalContent content, journal->Read());
+    GPUETA_ASSIGN_OR_RETURN(const SavedSettings content, journal->Read());
     if (content.entries.empty()) continue;
     if (const absl::Status restored = RestoreFrom(*journal); !restored.ok()) {
       return Prefixed(restored, fmt::format("{}: settings of an earlier run", file.path().native()));

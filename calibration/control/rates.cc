@@ -1,4 +1,4 @@
-#include "calibration/control/capabilities.h"
+#include "calibration/control/rates.h"
 
 #include <fmt/format.h>
 
@@ -27,12 +27,12 @@ std::optional<double> LogOf(double rate) { return rate > 0 ? std::optional(std::
 
 }  // namespace
 
-absl::StatusOr<Capabilities> MeasureCapabilities(Backend& backend, const MicrosecondClock& clock) {
-  Capabilities capabilities;
-  GPUETA_ASSIGN_OR_RETURN(capabilities.spec, backend.Describe());
+absl::StatusOr<DeviceRates> MeasureRates(Backend& backend, const MicrosecondClock& clock) {
+  DeviceRates rates;
+  GPUETA_ASSIGN_OR_RETURN(rates.spec, backend.Describe());
   GPUETA_ASSIGN_OR_RETURN(const MeasuredKernel empty, MeasureKernel(backend, EmptyKernel(), {}, clock));
-  capabilities.launch_us = empty.timing.latency_us;
-  return capabilities;
+  rates.launch_us = empty.timing.latency_us;
+  return rates;
 }
 
 std::string Describe(const KernelClass& kernels) {
@@ -45,23 +45,23 @@ std::string Describe(const KernelClass& kernels) {
   return "?";
 }
 
-std::optional<double> LogRate(const Capabilities& capabilities, const KernelClass& kernels) {
-  const DeviceSpec& spec = capabilities.spec;
+std::optional<double> LogRate(const DeviceRates& rates, const KernelClass& kernels) {
+  const DeviceSpec& spec = rates.spec;
   switch (kernels.limit) {
     case Limit::kCompute: return LogOf(PeakTflops(spec, kernels.dtype));
     case Limit::kMemory: return LogOf(spec.mem_bandwidth_gb_s);
     case Limit::kCache: return LogOf(spec.l2_mb);
-    case Limit::kLaunch: return LogOf(capabilities.launch_us > 0 ? 1 / capabilities.launch_us : 0);
+    case Limit::kLaunch: return LogOf(rates.launch_us > 0 ? 1 / rates.launch_us : 0);
   }
   return std::nullopt;
 }
 
-ByLimit ShareOfEachLimit(const Kernel& kernel, const Capabilities& capabilities) {
-  const DeviceSpec spec = WithInferredCells(capabilities.spec);
+ByLimit ShareOfEachLimit(const Kernel& kernel, const DeviceRates& rates) {
+  const DeviceSpec spec = WithInferredCells(rates.spec);
   const Counts counts = CountsOf(kernel);
   const double compute_us = static_cast<double>(counts.flops.value()) / PeakTflops(spec, kernel.dtype) / 1e6;
   const double memory_us = static_cast<double>(counts.bytes().value()) / spec.mem_bandwidth_gb_s / 1e3;
-  const double launch_us = capabilities.launch_us > 0 ? capabilities.launch_us : kTypicalLaunchUs;
+  const double launch_us = rates.launch_us > 0 ? rates.launch_us : kTypicalLaunchUs;
   // t = (Tc² + Tm²)^½ + launch
   const double squares = compute_us * compute_us + memory_us * memory_us;
   const double body_us = std::sqrt(squares);
@@ -75,8 +75,8 @@ ByLimit ShareOfEachLimit(const Kernel& kernel, const Capabilities& capabilities)
   return shares;
 }
 
-std::vector<ClassGoal> GoalsOf(std::span<const Kernel> kernels, const Capabilities& target,
-                               const DeviceSpec* host_sheet, const Capabilities& host) {
+std::vector<ClassGoal> GoalsOf(std::span<const Kernel> kernels, const DeviceRates& target, const DeviceSpec* host_sheet,
+                               const DeviceRates& host) {
   const DeviceSpec spec = WithInferredCells(target.spec);
   std::map<KernelClass, double> weights;
   double total = 0;
@@ -105,11 +105,11 @@ std::vector<ClassGoal> GoalsOf(std::span<const Kernel> kernels, const Capabiliti
   return goals;
 }
 
-double Distance(std::span<const ClassGoal> goals, const Capabilities& capabilities) {
+double Distance(std::span<const ClassGoal> goals, const DeviceRates& rates) {
   double squares = 0;
   double weights = 0;
   for (const ClassGoal& goal : goals) {
-    const std::optional<double> rate = LogRate(capabilities, goal.kernels);
+    const std::optional<double> rate = LogRate(rates, goal.kernels);
     if (!goal.log_rate.has_value() || !rate.has_value()) continue;
     squares += goal.weight * std::pow(*rate - *goal.log_rate, 2);
     weights += goal.weight;

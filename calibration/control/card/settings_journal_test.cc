@@ -1,4 +1,4 @@
-#include "calibration/control/card/journal.h"
+#include "calibration/control/card/settings_journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,28 +19,28 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_util::SimulatedCard;
 
-TEST(JournalTest, SaysWhatSettingsWere) {
+TEST(SettingsJournalTest, SaysWhatSettingsWere) {
   const SimulatedCard card;
-  Journal journal = Journal::OpenOf(card.state(), card.id()).value();
+  SettingsJournal journal = SettingsJournal::OpenOf(card.state(), card.id()).value();
   ASSERT_TRUE(journal.Append(card.id(), {"sm_clock_mhz", "1980"}).ok());
   ASSERT_TRUE(journal.Append(card.id(), {"memory_clock_mhz", "2619 MHz"}).ok());
-  const JournalContent content = journal.Read().value();
+  const SavedSettings content = journal.Read().value();
   EXPECT_EQ(content.card, card.id());
   EXPECT_THAT(content.entries,
-              ElementsAre(JournalEntry{"sm_clock_mhz", "1980"}, JournalEntry{"memory_clock_mhz", "2619 MHz"}));
+              ElementsAre(SavedSetting{"sm_clock_mhz", "1980"}, SavedSetting{"memory_clock_mhz", "2619 MHz"}));
 }
 
-TEST(JournalTest, ALineThatWasCutShortIsLeftOut) {
-  const JournalContent content = ParseJournal("gpueta-card-settings 1\ncard files:/x\nwas a 1\nwas b 2").value();
-  EXPECT_THAT(content.entries, ElementsAre(JournalEntry{"a", "1"}));
+TEST(SettingsJournalTest, ALineThatWasCutShortIsLeftOut) {
+  const SavedSettings content = ParseSettingsJournal("gpueta-card-settings 1\ncard files:/x\nwas a 1\nwas b 2").value();
+  EXPECT_THAT(content.entries, ElementsAre(SavedSetting{"a", "1"}));
   for (const char* cut : {"", "gpueta-car", "gpueta-card-settings 1\n", "gpueta-card-settings 1\ncard files:"}) {
-    const auto parsed = ParseJournal(cut);
+    const auto parsed = ParseSettingsJournal(cut);
     ASSERT_TRUE(parsed.ok()) << cut;
     EXPECT_THAT(parsed->entries, IsEmpty());
   }
 }
 
-TEST(JournalTest, NamesTheLineOfAnythingElse) {
+TEST(SettingsJournalTest, NamesTheLineOfAnythingElse) {
   for (const auto& [text, line] : {std::pair{"no journal\n", "line 1"},
                                    {"gpueta-card-settings 2\n", "line 1"},
                                    {"gpueta-card-settings 1\nwas a 1\n", "line 2"},
@@ -48,13 +48,13 @@ TEST(JournalTest, NamesTheLineOfAnythingElse) {
                                    {"gpueta-card-settings 1\ncard x\nwas a\n", "line 3"},
                                    {"gpueta-card-settings 1\ncard x\nwas  1\n", "line 3"},
                                    {"gpueta-card-settings 1\ncard x\nis a 1\n", "line 3"}}) {
-    EXPECT_THAT(MessageOf(ParseJournal(text).status()), HasSubstr(line)) << text;
+    EXPECT_THAT(MessageOf(ParseSettingsJournal(text).status()), HasSubstr(line)) << text;
   }
 }
 
-TEST(JournalTest, RestoresTheLastChangeFirstAndIsEmptyThen) {
+TEST(SettingsJournalTest, RestoresTheLastChangeFirstAndIsEmptyThen) {
   SimulatedCard card;
-  Journal journal = Journal::OpenOf(card.state(), card.id()).value();
+  SettingsJournal journal = SettingsJournal::OpenOf(card.state(), card.id()).value();
   // The same setting twice: what it was at first counts.
   ASSERT_TRUE(journal.Append(card.id(), {"sm_clock_mhz", "1980"}).ok());
   ASSERT_TRUE(journal.Append(card.id(), {"sm_clock_mhz", "1200"}).ok());
@@ -65,9 +65,9 @@ TEST(JournalTest, RestoresTheLastChangeFirstAndIsEmptyThen) {
   EXPECT_EQ(std::filesystem::file_size(journal.path()), 0U);
 }
 
-TEST(JournalTest, StaysWhenTheCardCannotBeWrittenButRestoresTheRest) {
+TEST(SettingsJournalTest, StaysWhenTheCardCannotBeWrittenButRestoresTheRest) {
   SimulatedCard card;
-  Journal journal = Journal::OpenOf(card.state(), card.id()).value();
+  SettingsJournal journal = SettingsJournal::OpenOf(card.state(), card.id()).value();
   ASSERT_TRUE(journal.Append(card.id(), {"sm_clock_mhz", "1980"}).ok());
   ASSERT_TRUE(journal.Append(card.id(), {"gone", "1"}).ok());
   card.Set("sm_clock_mhz", "600");
@@ -76,25 +76,25 @@ TEST(JournalTest, StaysWhenTheCardCannotBeWrittenButRestoresTheRest) {
   EXPECT_EQ(journal.Read()->entries.size(), 2U);
 }
 
-TEST(JournalTest, HasOneOwnerAtATime) {
+TEST(SettingsJournalTest, HasOneOwnerAtATime) {
   const SimulatedCard card;
-  const Journal journal = Journal::OpenOf(card.state(), card.id()).value();
-  const auto second = Journal::OpenOf(card.state(), card.id());
+  const SettingsJournal journal = SettingsJournal::OpenOf(card.state(), card.id()).value();
+  const auto second = SettingsJournal::OpenOf(card.state(), card.id());
   EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(MessageOf(second.status()), HasSubstr("another process"));
 }
 
-TEST(JournalTest, RefusesWhatOthersCouldHaveWritten) {
+TEST(SettingsJournalTest, RefusesWhatOthersCouldHaveWritten) {
   const SimulatedCard card;
-  const std::string path = Journal::OpenOf(card.state(), card.id())->path();
+  const std::string path = SettingsJournal::OpenOf(card.state(), card.id())->path();
   ASSERT_EQ(chmod(path.c_str(), 0666), 0);
-  EXPECT_THAT(MessageOf(Journal::Open(path).status()), HasSubstr("others than you"));
+  EXPECT_THAT(MessageOf(SettingsJournal::Open(path).status()), HasSubstr("others than you"));
 }
 
-TEST(JournalTest, ReplaysWhatNobodyHolds) {
+TEST(SettingsJournalTest, ReplaysWhatNobodyHolds) {
   SimulatedCard card;
   {
-    Journal journal = Journal::OpenOf(card.state(), card.id()).value();
+    SettingsJournal journal = SettingsJournal::OpenOf(card.state(), card.id()).value();
     ASSERT_TRUE(journal.Append(card.id(), {"sm_clock_mhz", "1980"}).ok());
     card.Set("sm_clock_mhz", "600");
     EXPECT_EQ(ReplayStaleJournals(card.state()).value(), 0);  // held
@@ -106,10 +106,10 @@ TEST(JournalTest, ReplaysWhatNobodyHolds) {
   EXPECT_EQ(ReplayStaleJournals(card.state() + "/none").value(), 0);
 }
 
-TEST(JournalTest, WhatCannotBeReadBackIsNotWritten) {
+TEST(SettingsJournalTest, WhatCannotBeReadBackIsNotWritten) {
   const SimulatedCard card;
-  Journal journal = Journal::OpenOf(card.state(), card.id()).value();
-  for (const JournalEntry& entry : {JournalEntry{"two words", "1"}, {"", "1"}, {"a", "1\nwas b 2"}}) {
+  SettingsJournal journal = SettingsJournal::OpenOf(card.state(), card.id()).value();
+  for (const SavedSetting& entry : {SavedSetting{"two words", "1"}, {"", "1"}, {"a", "1\nwas b 2"}}) {
     EXPECT_EQ(journal.Append(card.id(), entry).code(), absl::StatusCode::kInvalidArgument);
   }
 }
