@@ -30,6 +30,7 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddEval(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddInspect(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddMeasure(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddEmulate(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddImportTrace(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddCompare(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddProfile(CLI::App& app, const Globals& globals, Chosen& chosen);

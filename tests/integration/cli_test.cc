@@ -120,6 +120,22 @@ TEST_F(CliTest, WhatAConfigCannotDoIsNamed) {
   ExpectOneLine(Run({"predict", kResnet, "--device", device, "--batch", "1", "--tp", "2"}), HasSubstr("--tp"));
 }
 
+TEST_F(CliTest, EmulateNamesWhatItCannotDo) {
+  const auto emulate = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"emulate", kResnet, "--batch", "1"});
+    return Run(options);
+  };
+  const std::string spec = Write("spec.csv", "slug,mem_bandwidth_gb_s,fp32_tflops\nmine,20,0.2\n");
+  ExpectOneLine(emulate({"--device", "t4", "--on", "cuda:0"}), HasSubstr("cuda:0"));
+  ExpectOneLine(emulate({"--device", "t4", "--on", "replay:rows.csv"}), HasSubstr("auto or cpu"));
+  ExpectOneLine(emulate({"--device", "t44"}), HasSubstr("t4"));
+  ExpectOneLine(emulate({"--device", "yours", "--spec", spec}), HasSubstr("mine"));
+  ExpectOneLine(emulate({"--device", "mine", "--spec", Write("bad.csv", "slug\nmine\n")}), HasSubstr("bad.csv"));
+  EXPECT_EQ(emulate({}).status, kUsage);
+  EXPECT_EQ(emulate({"--device", "t4", "--launch-us", "-1"}).status, kUsage);
+  EXPECT_EQ(Run({"measure", "--capabilities"}).status, kUsage);
+}
+
 TEST_F(CliTest, TellsErrorsOfAServer) {
   auto server = ServerProcess::Start(GPUETA_SERVER_BINARY, {"--listen", "127.0.0.1:0", "--metrics-listen", "off"});
   ASSERT_TRUE(server.ok()) << server.status();
