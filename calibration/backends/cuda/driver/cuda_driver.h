@@ -25,4 +25,8 @@ class CudaDriver {
   virtual absl::StatusOr<std::unique_ptr<Card>> OpenCard(int ordinal) = 0;
 };
 
+// The driver of this machine. FAILED_PRECONDITION saying what is missing: this
+// build's CUDA backend, libcuda.so.1, a device.
+absl::StatusOr<std::unique_ptr<CudaDriver>> OpenCudaDriver();
+
 }  // namespace gpueta
