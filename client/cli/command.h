@@ -34,6 +34,7 @@ void AddEmulate(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddImportTrace(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddCompare(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddProfile(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddKernels(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddModel(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddHealth(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddErrors(CLI::App& app, const Globals& globals, Chosen& chosen);

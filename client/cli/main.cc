@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   Chosen chosen;
   for (const auto add :
        {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddEmulate, AddImportTrace, AddCompare, AddFit,
-        AddEval, AddAdmit, AddMaxBatch, AddPlanServing, AddProfile, AddModel, AddErrors, AddHealth}) {
+        AddEval, AddAdmit, AddMaxBatch, AddPlanServing, AddProfile, AddKernels, AddModel, AddErrors, AddHealth}) {
     add(app, globals, chosen);
   }
   try {

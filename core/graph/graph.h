@@ -75,6 +75,11 @@ absl::Status Validate(const Graph& graph);
 // invalid constant dim. Free nodes may have any dims.
 absl::Status ValidateKernel(const GraphNode& node);
 
+// The node's kernel with symbols replaced. FAILED_PRECONDITION naming a symbol
+// without value; INVALID_ARGUMENT naming the field for a dim out of range. A free
+// node's is not validated. The node must be valid.
+absl::StatusOr<Kernel> Bind(const GraphNode& node, const SymbolValues& values);
+
 // The kernel of every node with symbols replaced, in the order of the nodes.
 // FAILED_PRECONDITION naming a symbol without value; INVALID_ARGUMENT naming
 // the node for a dim out of range, or the symbol for a negative value or one

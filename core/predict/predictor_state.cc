@@ -161,16 +161,14 @@ absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const Estim
 
 const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route& route,
                                                const EstimateOptions& options) const {
-  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || !TellsLaunch(kernel))
     return nullptr;
-  const auto& configs = route.table->table().kernel_configs;
-  const auto it = std::lower_bound(configs.begin(), configs.end(), kernel.launch.kernel,
-                                   [](const KernelConfig& c, const std::string& name) { return c.kernel < name; });
-  if (it == configs.end() || it->kernel != kernel.launch.kernel) return nullptr;
-  if (options.estimator == kKernelAwareEstimator) return &*it;
+  const KernelConfig* config = FindConfig(route.table->table().kernel_configs, ConfigurationOf(kernel));
+  if (config == nullptr || options.estimator == kKernelAwareEstimator) return config;
   // By itself only where it is known to be clearly better than the family form.
-  const double mean_error = kMeanOfDeviation * it->error_ln;
-  return it->rows >= kMinConfigRows && mean_error < kClearlyBetter * route.table->table().cv_mape ? &*it : nullptr;
+  const double mean_error = kMeanOfDeviation * config->error_ln;
+  return config->rows >= kMinConfigRows && mean_error < kClearlyBetter * route.table->table().cv_mape ? config
+                                                                                                      : nullptr;
 }
 
 std::optional<Predictor::State::OfLaunch> Predictor::State::AnswerOfLaunch(const Kernel& kernel,
@@ -206,7 +204,7 @@ const InterGpu* Predictor::State::InterGpuOf(const Kernel& kernel, std::optional
 }
 
 bool Predictor::State::MayAskLaunch(const Kernel& kernel, const Route& route, const EstimateOptions& options) const {
-  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || !TellsLaunch(kernel))
     return false;
   return !route.table->table().launch_residual.weights.empty() || ConfigOf(kernel, route, options) != nullptr;
 }

@@ -1,6 +1,5 @@
 #include "core/wire/graph_codec.h"
 
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -9,6 +8,7 @@
 
 #include "core/base/errors.h"
 #include "core/wire/kernel_codec.h"
+#include "core/wire/text_format.h"
 
 namespace gpueta::wire {
 namespace {
@@ -48,6 +48,39 @@ void EncodeNode(const GraphNode& node, v1::Graph::Node& message) {
   message.set_parameters(node.parameters);
 }
 
+absl::StatusOr<v1::Graph> ParseJson(std::string_view text) {
+  v1::Graph message;
+  const auto status = google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &message);
+  if (!status.ok()) return InvalidArgument("the JSON is no gpueta.v1.Graph: {}", status.message().ToString());
+  return message;
+}
+
+absl::StatusOr<v1::Graph> ParseText(std::string_view text) {
+  v1::Graph message;
+  GPUETA_RETURN_IF_ERROR(ParseTextFormat(text, message));
+  return message;
+}
+
+}  // namespace
+
+v1::Graph Encode(const Graph& graph) {
+  v1::Graph message;
+  message.set_display_name(graph.display_name);
+  for (const Graph::Symbol& symbol : graph.symbols) {
+    v1::Graph::Symbol& encoded = *message.add_symbols();
+    encoded.set_name(symbol.name);
+    encoded.set_default_value(symbol.default_value);
+  }
+  message.mutable_nodes()->Reserve(static_cast<int>(graph.nodes.size()));
+  for (const GraphNode& node : graph.nodes) EncodeNode(node, *message.add_nodes());
+  message.set_parameters(graph.parameters);
+  message.set_parameter_bytes(graph.parameter_bytes);
+  message.mutable_source_op_counts()->insert(graph.source_op_counts.begin(), graph.source_op_counts.end());
+  message.mutable_warnings()->Assign(graph.warnings.begin(), graph.warnings.end());
+  message.mutable_inputs()->Assign(graph.inputs.begin(), graph.inputs.end());
+  return message;
+}
+
 absl::StatusOr<GraphNode> DecodeNode(const v1::Graph::Node& message) {
   GraphNode node;
   absl::StatusOr<Kernel> kernel = DecodeUnvalidated(message.kernel());
@@ -71,56 +104,6 @@ absl::StatusOr<GraphNode> DecodeNode(const v1::Graph::Node& message) {
   GPUETA_ASSIGN_OR_RETURN(node.costing, DecodeCosting(message.costing()));
   node.parameters = message.parameters();
   return node;
-}
-
-// Keeps the first error of the text format parser.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
-    if (text_.empty()) text_ = fmt::format("line {}, column {}: {}", line + 1, column + 1, message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-absl::StatusOr<v1::Graph> ParseJson(std::string_view text) {
-  v1::Graph message;
-  const auto status = google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &message);
-  if (!status.ok()) return InvalidArgument("the JSON is no gpueta.v1.Graph: {}", status.message().ToString());
-  return message;
-}
-
-absl::StatusOr<v1::Graph> ParseText(std::string_view text) {
-  v1::Graph message;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(std::string(text), &message)) {
-    return InvalidArgument("the text is no gpueta.v1.Graph: {}", error.text());
-  }
-  return message;
-}
-
-}  // namespace
-
-v1::Graph Encode(const Graph& graph) {
-  v1::Graph message;
-  message.set_display_name(graph.display_name);
-  for (const Graph::Symbol& symbol : graph.symbols) {
-    v1::Graph::Symbol& encoded = *message.add_symbols();
-    encoded.set_name(symbol.name);
-    encoded.set_default_value(symbol.default_value);
-  }
-  message.mutable_nodes()->Reserve(static_cast<int>(graph.nodes.size()));
-  for (const GraphNode& node : graph.nodes) EncodeNode(node, *message.add_nodes());
-  message.set_parameters(graph.parameters);
-  message.set_parameter_bytes(graph.parameter_bytes);
-  message.mutable_source_op_counts()->insert(graph.source_op_counts.begin(), graph.source_op_counts.end());
-  message.mutable_warnings()->Assign(graph.warnings.begin(), graph.warnings.end());
-  message.mutable_inputs()->Assign(graph.inputs.begin(), graph.inputs.end());
-  return message;
 }
 
 absl::StatusOr<Graph> Decode(const v1::Graph& message) {
