@@ -80,7 +80,9 @@ class CudaDevice {
   virtual absl::StatusOr<double> ElapsedUs(EventHandle begin, EventHandle end) = 0;
 
   // What is enqueued on the stream between the two is recorded, not run. Between
-  // them only Launch, Fill, Record and what libraries enqueue are allowed.
+  // them only Launch, Fill, Record and what libraries enqueue are allowed; one stream
+  // at a time. An event recorded there is recorded each time that the graph runs, and
+  // looks reached until then: wait for another one, recorded after LaunchGraph.
   virtual absl::Status BeginCapture(StreamHandle stream) = 0;
   virtual absl::StatusOr<GraphHandle> EndCapture(StreamHandle stream) = 0;
   virtual absl::Status LaunchGraph(GraphHandle graph, StreamHandle stream) = 0;

@@ -17,7 +17,7 @@ class CudaDriver {
   virtual int DeviceCount() const = 0;
   // Without opening it: no context is made, nothing is allocated on it.
   virtual absl::StatusOr<DeviceProperties> PropertiesOf(int ordinal) = 0;
-  // The driver must outlive the device. NOT_FOUND naming the devices there are;
+  // NOT_FOUND naming the devices there are;
   // UNAVAILABLE where another process has it to itself.
   virtual absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int ordinal) = 0;
   // The card that the device is or is a MIG instance of. FAILED_PRECONDITION

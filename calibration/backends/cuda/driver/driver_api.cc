@@ -25,7 +25,8 @@ absl::StatusOr<DriverApi> LoadOnce() {
   library.Load(api.cuEventElapsedTime, GPUETA_VERSIONED_NAME(cuEventElapsedTime), versioned);
   if (!versioned.empty()) library.Load(api.cuEventElapsedTime, "cuEventElapsedTime", missing);
 #undef GPUETA_LOAD
-  if (!missing.empty()) return FailedPrecondition("{} has no {}: CUDA 12.0 or newer is needed", library.name(), missing);
+  if (!missing.empty())
+    return FailedPrecondition("{} has no {}: CUDA 12.0 or newer is needed", library.name(), missing);
   GPUETA_CU(api, cuInit, 0);
   return api;
 }

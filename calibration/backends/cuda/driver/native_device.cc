@@ -208,7 +208,9 @@ class NativeDevice : public CudaDevice {
     return absl::OkStatus();
   }
   absl::Status Record(EventHandle event, StreamHandle stream) override {
-    GPUETA_CU(api_, cuEventRecord, Native(event), Native(stream));
+    // In a graph it is to be recorded each time that the graph runs.
+    GPUETA_CU(api_, cuEventRecordWithFlags, Native(event), Native(stream),
+              stream == capturing_ ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT);
     return absl::OkStatus();
   }
   absl::StatusOr<bool> Reached(EventHandle event) override {
@@ -225,9 +227,11 @@ class NativeDevice : public CudaDevice {
 
   absl::Status BeginCapture(StreamHandle stream) override {
     GPUETA_CU(api_, cuStreamBeginCapture, Native(stream), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    capturing_ = stream;
     return absl::OkStatus();
   }
   absl::StatusOr<GraphHandle> EndCapture(StreamHandle stream) override {
+    capturing_ = StreamHandle{};
     CUgraph graph = nullptr;
     GPUETA_CU(api_, cuStreamEndCapture, Native(stream), &graph);
     CUgraphExec executable = nullptr;
@@ -290,6 +294,7 @@ class NativeDevice : public CudaDevice {
   std::unique_ptr<Context> context_;
   DeviceProperties properties_;
   std::map<FunctionHandle, std::uint32_t> allowed_shared_;
+  StreamHandle capturing_{};
 };
 
 absl::StatusOr<CUdevice> DeviceAt(const DriverApi& api, int ordinal) {

@@ -9,7 +9,7 @@
 
 namespace gpueta::nvml {
 
-using Result = int;  // nvmlReturn_t
+using Result = int;    // nvmlReturn_t
 using Device = void*;  // nvmlDevice_t
 
 inline constexpr Result kSuccess = 0;
@@ -25,7 +25,7 @@ inline constexpr Result kResetRequired = 16;
 
 inline constexpr int kSmClock = 1;  // nvmlClockType_t
 inline constexpr int kMemoryClock = 2;
-inline constexpr int kGpuTemperature = 0;  // nvmlTemperatureSensors_t
+inline constexpr int kGpuTemperature = 0;    // nvmlTemperatureSensors_t
 inline constexpr int kExclusiveProcess = 3;  // nvmlComputeMode_t
 inline constexpr unsigned kEnabled = 1;
 

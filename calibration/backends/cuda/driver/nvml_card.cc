@@ -33,8 +33,8 @@ class NvmlCard : public Card {
     info.persistence =
         Call("nvmlDeviceGetPersistenceMode", api_.nvmlDeviceGetPersistenceMode, &persistence).ok() && persistence != 0;
     int mode = 0;
-    info.exclusive = Call("nvmlDeviceGetComputeMode", api_.nvmlDeviceGetComputeMode, &mode).ok() &&
-                     mode == nvml::kExclusiveProcess;
+    info.exclusive =
+        Call("nvmlDeviceGetComputeMode", api_.nvmlDeviceGetComputeMode, &mode).ok() && mode == nvml::kExclusiveProcess;
     info.max_sm_clock_mhz = Mhz(api_.nvmlDeviceGetMaxClockInfo, nvml::kSmClock).value_or(0);
     info.max_memory_clock_mhz = Mhz(api_.nvmlDeviceGetMaxClockInfo, nvml::kMemoryClock).value_or(0);
     info.power_limit_w = Watts(api_.nvmlDeviceGetPowerManagementLimit).value_or(0);

@@ -96,7 +96,8 @@ TEST(NvmlCardTest, ListsProcessesHoweverMany) {
     const bool fits = *count >= kRunning;
     *count = kRunning;
     if (!fits) return nvml::kInsufficientSize;
-    for (unsigned i = 0; i < kRunning; ++i) infos[i] = {.pid = i, .used_memory = i == 0 ? nvml::kMemoryNotAvailable : i};
+    for (unsigned i = 0; i < kRunning; ++i)
+      infos[i] = {.pid = i, .used_memory = i == 0 ? nvml::kMemoryNotAvailable : i};
     return nvml::kSuccess;
   };
   const auto card = OpenNvmlCard(api, "0000:17:00.0");
