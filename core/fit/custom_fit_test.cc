@@ -95,10 +95,10 @@ TEST(CustomFitTest, KernelsArePredictedByTheirNameAndGrid) {
   const std::vector<Measurement> gemm = Measure("tiled_gemm", kGemm, 600, 101);
   const std::vector<Measurement> flash = Measure("flash_attention", kFlash, 600, 102);
   const ErrorSummary of_gemm = Errors(predictor, gemm), of_flash = Errors(predictor, flash);
-  RecordProperty("gemm_mape", std::to_string(of_gemm.mape));
+  RecordProperty("gemm_mape", std::to_string(of_gemm.mape));  // for docs/accuracy.md
   RecordProperty("flash_mape", std::to_string(of_flash.mape));
-  EXPECT_LT(of_gemm.mape, 0.05);
-  EXPECT_LT(of_flash.mape, 0.05);
+  EXPECT_LT(of_gemm.mape, 0.03);
+  EXPECT_LT(of_flash.mape, 0.03);
   EXPECT_GT(of_gemm.below_p90, 0.84);
   EXPECT_LT(of_gemm.below_p90, 0.97);
   EXPECT_EQ(predictor.EstimateKernel(gemm.front().kernel)->estimator, "launch");

@@ -9,6 +9,7 @@
 
 #include "calibration/backends/cuda/driver/cuda_driver.h"
 #include "calibration/backends/manifest/loaded_kernel.h"
+#include "calibration/backends/manifest/manifest_library.h"
 #include "core/wire/manifest_codec.h"
 #include "tests/kernels/cpu_cuda_device.h"
 #include "tests/kernels/references.h"
@@ -136,6 +137,26 @@ TEST_P(LaunchedTest, FlashAttentionIsAttentionOverItsBuffers) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, LaunchedTest, ::testing::Values("Cpu", "Cuda"),
                          [](const auto& param) { return std::string(param.param); });
+
+TEST(ManifestLibraryTest, RunsTheCandidatesAndNothingElse) {
+  CpuCudaDevice device(kOnCpu, kMemory);
+  const std::vector<std::string> paths = {"examples/kernels/tiled_gemm.manifest"};
+  ManifestKernels kernels = ManifestKernels::Read(paths).value();
+  const std::vector<Kernel> candidates = kernels.Candidates(2, 1 << 16, 1).value();
+  const std::unique_ptr<OperatorLibrary> library = MakeManifestLibrary(device, kernels);
+  EXPECT_EQ(library->version().size(), 12u);
+  for (const Kernel& kernel : candidates) {
+    ASSERT_EQ(library->Supports(kernel), absl::OkStatus());
+    const auto operation = library->Prepare(kernel);
+    ASSERT_TRUE(operation.ok()) << operation.status();
+    EXPECT_EQ((*operation)->launch().kernel, "tiled_gemm");
+    EXPECT_EQ((*operation)->launch().grid_y, kernel.launch.grid_y);
+    EXPECT_EQ((*operation)->Enqueue({}, device.CreateStream().value()), absl::OkStatus());
+  }
+  const Kernel gemm{.name = "", .dtype = DType::kFp32, .work = Gemm{.m = 1, .n = 1, .k = 1}, .launch = {}};
+  EXPECT_EQ(library->Supports(gemm).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(library->Prepare(gemm).status().code(), absl::StatusCode::kUnimplemented);
+}
 
 TEST(KernelLoaderTest, CodeIsLoadedOnceAndAllIsGivenBack) {
   CpuCudaDevice device(kOnCpu, kMemory);

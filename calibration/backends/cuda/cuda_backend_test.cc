@@ -149,10 +149,8 @@ TEST(CudaBackendTest, AThrottledStretchIsWaitedOut) {
 
 TEST(CudaBackendTest, ACardThatStaysHeldBackIsMeasuredAsItIs) {
   SimulatedGpu gpu;
-  gpu.stretches = {{.begin_us = 0,
-                    .end_us = 1e12,
-                    .clock_share = 0.7,
-                    .limits = static_cast<std::uint32_t>(ClockLimit::kPowerCap)}};
+  gpu.stretches = {
+      {.begin_us = 0, .end_us = 1e12, .clock_share = 0.7, .limits = static_cast<std::uint32_t>(ClockLimit::kPowerCap)}};
   Bench bench(gpu);
   const auto measured = bench.Measure(kProduct);
   ASSERT_TRUE(measured.ok()) << measured.status();
@@ -181,7 +179,8 @@ TEST(CudaBackendTest, AModelIsTimedKernelByKernel) {
 
 TEST(CudaBackendTest, WhatNoLibraryHasIsUnimplemented) {
   Bench bench;
-  const Kernel attention{.work = Attention{.batch = 1, .query_len = 8, .kv_len = 8, .heads = 1, .kv_heads = 1, .head_dim = 64}};
+  const Kernel attention{
+      .work = Attention{.batch = 1, .query_len = 8, .kv_len = 8, .heads = 1, .kv_heads = 1, .head_dim = 64}};
   EXPECT_EQ(bench.backend->Supports(attention).code(), absl::StatusCode::kUnimplemented);
 }
 

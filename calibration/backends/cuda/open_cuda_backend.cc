@@ -3,6 +3,7 @@
 
 #include "calibration/backends/cuda/cuda_backend.h"
 #include "calibration/backends/cuda/ops/cublaslt_library.h"
+#include "calibration/backends/cuda/ops/cudnn_library.h"
 #include "calibration/backends/cuda/ops/vector_library.h"
 #include "core/base/errors.h"
 
@@ -36,6 +37,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int ordinal, const Cuda
     parts.libraries.push_back(std::move(library));
   };
   Add(OpenCublasLt(*parts.device), "no matrix products (cuBLASLt)", add_library, parts.notes);
+  Add(OpenCudnn(*parts.device), "no convolutions (cuDNN)", add_library, parts.notes);
   Add(LoadVectorLibrary(*parts.device, VectorKernelsPtx()), "no vector operators", add_library, parts.notes);
   return MakeCudaBackend(std::move(parts), options);
 }

@@ -28,8 +28,8 @@ class PreparedCudaKernel : public PreparedKernel {
         graph_(context.device) {}
 
   absl::Status Init(DType dtype) {
-    GPUETA_ASSIGN_OR_RETURN(operands_, context_.memory.ForKernel(operation_->bytes(), dtype,
-                                                                 context_.options.l2 == L2State::kAsInModel));
+    GPUETA_ASSIGN_OR_RETURN(
+        operands_, context_.memory.ForKernel(operation_->bytes(), dtype, context_.options.l2 == L2State::kAsInModel));
     GPUETA_RETURN_IF_ERROR(events_.Reserve(2));
     if (Flushes()) GPUETA_RETURN_IF_ERROR(context_.memory.FlushL2());
     // Libraries set things up when they run a kernel for the first time.

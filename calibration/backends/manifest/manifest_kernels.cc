@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/errors.h"
+#include "core/base/sha256.h"
 #include "core/wire/manifest_codec.h"
 
 namespace gpueta {
@@ -26,6 +27,13 @@ absl::StatusOr<ManifestKernels> ManifestKernels::Read(std::span<const std::strin
       return InvalidArgument("{}: another manifest has the name \"{}\" too", path, name);
   }
   return kernels;
+}
+
+std::string ManifestKernels::version() const {
+  constexpr std::size_t kDigits = 12;
+  std::string code;
+  for (const auto& [name, loaded] : kernels_) code += Hex(Sha256(loaded.code.image), 2 * sizeof(Sha256Digest));
+  return Hex(Sha256(code), kDigits);
 }
 
 absl::StatusOr<std::vector<Kernel>> ManifestKernels::Candidates(std::size_t per_kernel, std::int64_t memory_bytes,

@@ -24,6 +24,8 @@ class ManifestKernels {
   static absl::StatusOr<ManifestKernels> Read(std::span<const std::string> manifest_paths);
 
   bool empty() const { return kernels_.empty(); }
+  // Changes with the code: the head of a hash over all of it, 12 hex digits.
+  std::string version() const;
 
   // Up to `per_kernel` shapes of each, as SampleShapes gives them: candidates to
   // measure. Errors as SampleShapes.

@@ -14,9 +14,10 @@
 namespace gpueta {
 namespace {
 
-#define GPUETA_CUPTI_FUNCTIONS(F)                                                                           \
-  F(cuptiActivityEnable) F(cuptiActivityDisable) F(cuptiActivityRegisterCallbacks) F(cuptiActivityFlushAll) \
-  F(cuptiActivityGetNextRecord) F(cuptiGetResultString)
+#define GPUETA_CUPTI_FUNCTIONS(F) \
+  F(cuptiActivityEnable)          \
+  F(cuptiActivityDisable)         \
+  F(cuptiActivityRegisterCallbacks) F(cuptiActivityFlushAll) F(cuptiActivityGetNextRecord) F(cuptiGetResultString)
 
 struct Api {
 #define GPUETA_DECLARE(function) decltype(&::function) function = nullptr;

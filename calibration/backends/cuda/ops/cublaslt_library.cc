@@ -17,14 +17,16 @@
 namespace gpueta {
 namespace {
 
-#define GPUETA_CUBLASLT_FUNCTIONS(F)                                                                             \
-  F(cublasLtGetVersion) F(cublasLtCreate) F(cublasLtDestroy) F(cublasLtMatmul) F(cublasLtMatmulDescCreate)       \
-  F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate)                   \
-  F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate)           \
-  F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic)   \
-  F(cublasLtMatmulAlgoGetIds) F(cublasLtMatmulAlgoInit) F(cublasLtMatmulAlgoCheck)                               \
-  F(cublasLtMatmulAlgoConfigGetAttribute)                                                                        \
-  F(cublasLtMatmulAlgoConfigSetAttribute)
+#define GPUETA_CUBLASLT_FUNCTIONS(F)                                                                                   \
+  F(cublasLtGetVersion)                                                                                                \
+  F(cublasLtCreate)                                                                                                    \
+  F(cublasLtDestroy)                                                                                                   \
+  F(cublasLtMatmul) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute)         \
+      F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute)                 \
+          F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) \
+              F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoGetIds) F(cublasLtMatmulAlgoInit)                  \
+                  F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulAlgoConfigGetAttribute)                                   \
+                      F(cublasLtMatmulAlgoConfigSetAttribute)
 
 struct Api {
 #define GPUETA_DECLARE(function) decltype(&::function) function = nullptr;
@@ -201,8 +203,8 @@ class Problem {
     GPUETA_RETURN_IF_ERROR(
         set(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, ValueOf(CLUSTER, algorithm.cluster), sizeof(std::uint16_t)));
     cublasLtMatmulHeuristicResult_t result;
-    const cublasStatus_t status = api_.cublasLtMatmulAlgoCheck(handle, product_, weights_, activations_, output_,
-                                                               output_, &algo, &result);
+    const cublasStatus_t status =
+        api_.cublasLtMatmulAlgoCheck(handle, product_, weights_, activations_, output_, output_, &algo, &result);
     if (status != CUBLAS_STATUS_SUCCESS || result.workspaceSize > kWorkspaceBytes) {
       return NotFound("cuBLASLt does not run the shape by {}", NameOf(algorithm));
     }
@@ -238,8 +240,8 @@ class Problem {
     if (types_.scale == CUDA_R_64F) one = &kOne64;
     if (types_.scale == CUDA_R_32I) one = &kOne32;
     const auto at = [](DevicePointer pointer) { return reinterpret_cast<void*>(pointer); };
-    GPUETA_LT(api_, cublasLtMatmul, handle, product_, one, at(weights), weights_, at(activations), activations_,
-              &kZero, at(output), output_, at(output), output_, &algo, at(workspace), kWorkspaceBytes,
+    GPUETA_LT(api_, cublasLtMatmul, handle, product_, one, at(weights), weights_, at(activations), activations_, &kZero,
+              at(output), output_, at(output), output_, &algo, at(workspace), kWorkspaceBytes,
               static_cast<cudaStream_t>(stream));
     return absl::OkStatus();
   }
@@ -362,7 +364,8 @@ class CublasLtLibrary : public OperatorLibrary {
     GPUETA_ASSIGN_OR_RETURN(const std::vector<int> ids, problem->Ids(handle_));
     for (int id : ids) {
       if (std::ranges::find(algorithms, id, &CublasLtAlgorithm::id) != algorithms.end()) continue;
-      if (const auto algo = problem->Make(handle_, {.id = id}); algo.ok()) algorithms.push_back(problem->Describe(*algo));
+      if (const auto algo = problem->Make(handle_, {.id = id}); algo.ok())
+        algorithms.push_back(problem->Describe(*algo));
     }
     std::vector<std::string> names;
     for (const CublasLtAlgorithm& algorithm : algorithms) {

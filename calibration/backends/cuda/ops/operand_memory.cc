@@ -127,8 +127,8 @@ absl::StatusOr<std::vector<Operands>> OperandMemory::ForModel(const std::vector<
   }
   ring_.clear();
   for (std::size_t i = 0; i < kMaxCudaInputs + 2; ++i) {
-    GPUETA_ASSIGN_OR_RETURN(DeviceBuffer buffer, Random(i == 0 ? std::max(workspace, kAlignment)
-                                                                : std::max(activation, kAlignment), dtype));
+    GPUETA_ASSIGN_OR_RETURN(DeviceBuffer buffer,
+                            Random(i == 0 ? std::max(workspace, kAlignment) : std::max(activation, kAlignment), dtype));
     ring_.push_back(std::move(buffer));
   }
   GPUETA_ASSIGN_OR_RETURN(DevicePointer next_weights, Weights(std::max(weights, kAlignment), dtype));

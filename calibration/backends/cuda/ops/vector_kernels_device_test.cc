@@ -183,7 +183,8 @@ class VectorKernelsDeviceTest : public testing::Test {
       }
     }
   }
-  void CheckRows(const std::string& op, DType dtype, const std::function<Row(const Row&, const Row&, double)>& reference) {
+  void CheckRows(const std::string& op, DType dtype,
+                 const std::function<Row(const Row&, const Row&, double)>& reference) {
     for (std::int64_t cols : {2, 64, 1'000, 4'098}) {
       constexpr std::int64_t kRows = 5;
       const Ran ran = Run({.op = op, .rows = kRows, .cols = cols}, dtype);
@@ -234,9 +235,8 @@ TEST_F(VectorKernelsDeviceTest, RowOperators) {
     CheckRows("layernorm", dtype, [](const Row& x, const Row& w, double) { return Norm(x, w, true); });
     CheckRows("rmsnorm", dtype, [](const Row& x, const Row& w, double) { return Norm(x, w, false); });
     CheckRows("rope", dtype, [](const Row& x, const Row&, double row) { return Rope(x, row); });
-    CheckRows("reduce", dtype, [](const Row& x, const Row&, double) {
-      return Row{std::accumulate(x.begin(), x.end(), 0.0)};
-    });
+    CheckRows("reduce", dtype,
+              [](const Row& x, const Row&, double) { return Row{std::accumulate(x.begin(), x.end(), 0.0)}; });
   }
 }
 

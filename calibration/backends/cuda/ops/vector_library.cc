@@ -17,9 +17,7 @@ constexpr std::uint32_t kElementwiseThreads = 128;
 constexpr std::uint32_t kRowThreads = 256;
 constexpr std::int64_t kPackBytes = 16;
 
-bool HasBlockPerRow(const std::string& op) {
-  return InfoOf(op).row_wise || op == "rope" || op == "embedding";
-}
+bool HasBlockPerRow(const std::string& op) { return InfoOf(op).row_wise || op == "rope" || op == "embedding"; }
 
 // Elements of scale and shift.
 std::int64_t WeightsOf(const Vector& vector) {
@@ -47,7 +45,11 @@ LaunchGeometry GeometryOf(const Vector& vector, std::int64_t element_bytes) {
 class VectorOperation : public Operation {
  public:
   VectorOperation(CudaDevice& device, FunctionHandle function, const Vector& vector, DType dtype)
-      : device_(device), function_(function), entry_(EntryOf(vector, dtype)), rows_(vector.rows), columns_(vector.cols) {
+      : device_(device),
+        function_(function),
+        entry_(EntryOf(vector, dtype)),
+        rows_(vector.rows),
+        columns_(vector.cols) {
     const std::int64_t element = BitsOf(dtype).activation / 8;
     geometry_ = GeometryOf(vector, element);
     const std::int64_t tensor = rows_ * columns_ * element;
@@ -66,8 +68,8 @@ class VectorOperation : public Operation {
   }
   absl::Status Enqueue(const Operands& operands, StreamHandle stream) override {
     Operands values = operands;
-    std::array<void*, 7> arguments = {&values.output,    &values.inputs[0], &values.inputs[1], &values.inputs[2],
-                                      &values.weights, &rows_,            &columns_};
+    std::array<void*, 7> arguments = {
+        &values.output, &values.inputs[0], &values.inputs[1], &values.inputs[2], &values.weights, &rows_, &columns_};
     return device_.Launch(function_, geometry_, arguments, stream);
   }
 
@@ -98,8 +100,8 @@ class VectorLibrary : public OperatorLibrary {
     const auto* vector = std::get_if<Vector>(&kernel.work);
     if (vector == nullptr) return absl::UnimplementedError("our own kernels are vector operators only");
     if (!entries_.contains(EntryOf(*vector, kernel.dtype))) {
-      return absl::UnimplementedError(
-          fmt::format("no kernel of ours for {} of {} operands in {}", vector->op, vector->operands, Name(kernel.dtype)));
+      return absl::UnimplementedError(fmt::format("no kernel of ours for {} of {} operands in {}", vector->op,
+                                                  vector->operands, Name(kernel.dtype)));
     }
     // Blocks along x are counted in 31 bits.
     if (vector->rows * vector->cols > (std::int64_t{1} << 40)) return absl::UnimplementedError("too many elements");

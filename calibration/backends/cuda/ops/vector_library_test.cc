@@ -25,8 +25,9 @@ class VectorLibraryTest : public testing::Test {
 
 TEST_F(VectorLibraryTest, RunsWhatThePtxHas) {
   EXPECT_TRUE(library_->Supports(VectorKernel("add", 8, 8, 2, DType::kFp16)).ok());
-  for (const Kernel& kernel : {VectorKernel("add", 8, 8, 1, DType::kFp16), VectorKernel("add", 8, 8, 2, DType::kFp32),
-                               VectorKernel("nonsense", 8, 8, 1, DType::kFp32), Kernel{.work = Gemm{.m = 1, .n = 1, .k = 1}}}) {
+  for (const Kernel& kernel :
+       {VectorKernel("add", 8, 8, 1, DType::kFp16), VectorKernel("add", 8, 8, 2, DType::kFp32),
+        VectorKernel("nonsense", 8, 8, 1, DType::kFp32), Kernel{.work = Gemm{.m = 1, .n = 1, .k = 1}}}) {
     EXPECT_EQ(library_->Supports(kernel).code(), absl::StatusCode::kUnimplemented);
     EXPECT_EQ(library_->Prepare(kernel).status().code(), absl::StatusCode::kUnimplemented);
   }

@@ -101,10 +101,9 @@ class Device : public SimulatedDevice {
     GPUETA_ASSIGN_OR_RETURN(const int resident, ResidentBlocks(function, static_cast<int>(geometry.block.count()),
                                                                geometry.dynamic_shared));
     if (resident < 1) return InvalidArgument("{} bytes of shared memory", geometry.dynamic_shared);
-    return Enqueue({.name = functions_[static_cast<std::size_t>(function) - 1],
-                    .geometry = geometry,
-                    .resident_blocks = resident},
-                   stream);
+    return Enqueue(
+        {.name = functions_[static_cast<std::size_t>(function) - 1], .geometry = geometry, .resident_blocks = resident},
+        stream);
   }
   absl::Status Enqueue(const SimulatedWork& work, StreamHandle stream) override { return Add(work, stream); }
 
@@ -375,7 +374,8 @@ std::unique_ptr<ActivityRecorder> SimulatedDriver::OpenRecorder() {
 }
 
 HostTime SimulatedDriver::Time() {
-  return {.now = [state = state_] { return state->host_us; }, .pause = [state = state_](double us) { state->host_us += us; }};
+  return {.now = [state = state_] { return state->host_us; },
+          .pause = [state = state_](double us) { state->host_us += us; }};
 }
 
 }  // namespace gpueta

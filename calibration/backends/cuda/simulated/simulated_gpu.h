@@ -58,20 +58,20 @@ struct SimulatedGpu {
   std::map<DType, double> tflops = {{DType::kFp32, 14}, {DType::kTf32, 56}, {DType::kFp16, 110}, {DType::kBf16, 110}};
   double bandwidth_gb_s = 850;
 
-  double host_issue_us = 2.5;      // host time of one launch
-  double launch_latency_us = 4;    // until a kernel starts on an idle stream
-  double graph_launch_us = 6;      // host time of starting a graph
-  double graph_gap_us = 0.9;       // between two kernels of a graph
-  double start_us = 2.2;           // of every kernel: start and drain
-  double wave_us = 0.8;            // of every wave of blocks: what is not overlapped
+  double host_issue_us = 2.5;    // host time of one launch
+  double launch_latency_us = 4;  // until a kernel starts on an idle stream
+  double graph_launch_us = 6;    // host time of starting a graph
+  double graph_gap_us = 0.9;     // between two kernels of a graph
+  double start_us = 2.2;         // of every kernel: start and drain
+  double wave_us = 0.8;          // of every wave of blocks: what is not overlapped
 
-  double noise = 0;            // standard deviation of ln(time) from run to run
-  double placement_noise = 0;  // the same of a prepared kernel as a whole, e.g. where its memory lies
+  double noise = 0;              // standard deviation of ln(time) from run to run
+  double placement_noise = 0;    // the same of a prepared kernel as a whole, e.g. where its memory lies
   double spike_probability = 0;  // that something else runs meanwhile
   double spike_us = 0;
 
   std::vector<SimulatedStretch> stretches;
-  std::string hangs;  // kernels whose name holds this never end; empty: none
+  std::string hangs;                // kernels whose name holds this never end; empty: none
   std::vector<CardProcess> others;  // other processes with a context on the card
   double others_busy = 0;           // what they make of CardState::busy
   std::uint64_t seed = 1;
@@ -85,7 +85,7 @@ struct SimulatedWork {
   double block_flops = 0;   // of one block
   double efficiency = 1;    // of the peak, when the device is full of such blocks
   DType dtype = DType::kFp32;
-  double bytes = 0;           // to and from memory
+  double bytes = 0;             // to and from memory
   double placement_factor = 1;  // of the time: exp of placement noise
 };
 

@@ -9,8 +9,8 @@ namespace {
 constexpr double kBoostSteps = 0.03;
 
 constexpr double kFirstPauseUs = 5'000;
-constexpr double kLongestPauseUs = 320'000;
-constexpr double kHopelessUs = 20e6;
+constexpr double kLongestPauseUs = 1'280'000;  // 2.6 s with those before
+constexpr double kHopelessUs = 60e6;
 
 bool HeldBack(const CardState& state) {
   return state.Limited(ClockLimit::kPowerCap) || state.Limited(ClockLimit::kHardware) ||

@@ -57,7 +57,7 @@ TEST(CoolDownTest, DoesNotWaitForACardThatStaysSlow) {
   CoolDown cool_down;
   double now_us = 0;
   double paused_us = 0;
-  constexpr int kSamples = 10'000;
+  constexpr int kSamples = 40'000;
   constexpr double kSampleUs = 5'000;
   for (int i = 0; i < kSamples; ++i) {
     const double pause_us = cool_down.PauseUs(Condition::kSlowed, now_us);
