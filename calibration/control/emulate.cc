@@ -267,8 +267,10 @@ absl::StatusOr<Emulation> Emulate(DeviceControl& control, const DeviceRates& tar
   Emulation result{.host = host,
                    .configuration = chosen.configuration,
                    .configuration_text = Describe(space, chosen.configuration),
-                   .distance = Distance(goals, chosen.rates),
-                   .probes = found.probes.size()};
+                   .distance = Distance(goals, chosen.rates)};
+  for (const Probe& tried : found.probes) {
+    result.tried.push_back({Describe(space, tried.configuration), Distance(goals, tried.rates)});
+  }
   result.classes = MatchesOf(goals, found.probes.front().rates, chosen.rates);
   constexpr double kSearched = 0.6;  // about that share of the time
   report(kSearched, "the model with " + result.configuration_text);
