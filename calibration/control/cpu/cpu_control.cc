@@ -59,6 +59,11 @@ class CpuControl : public DeviceControl {
     return backend_.get();
   }
 
+  absl::StatusOr<DeviceSpec> MeasureSpec() override {
+    if (backend_ == nullptr) return FailedPrecondition("cpu: not configured");
+    return backend_->Describe();
+  }
+
   std::string Disturbance() const override {
     if (out_of_reach_) return "the machine was busy: its hypervisor had the cores apart, out of reach of contention";
     const double starved = antagonist_ == nullptr ? 0 : antagonist_->StarvedShare();
