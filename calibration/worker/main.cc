@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "calibration/backends/backends.h"
+#include "calibration/control/card/settings_journal.h"
 #include "calibration/worker/calibrate.h"
 #include "calibration/worker/candidates.h"
 #include "calibration/worker/tasks.h"
@@ -158,6 +159,8 @@ absl::Status Run(const Args& args) {
   if (args.watch && (args.server.empty() || !args.out.empty() || args.once))
     return InvalidArgument("--watch takes its tasks from a server: give --server, and neither --out nor --once");
   GPUETA_RETURN_IF_ERROR(CheckArgs(args));
+  GPUETA_ASSIGN_OR_RETURN(const int replayed, ReplayStaleJournals(DefaultStateDirectory()));
+  if (replayed > 0) fmt::print("settings that an emulation left behind were restored\n");
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
   fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
   GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());

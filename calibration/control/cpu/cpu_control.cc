@@ -22,7 +22,7 @@ namespace {
 constexpr double kDutyStep = 0.05;
 
 // Less of the antagonist's time than this is lost in the noise of its effect.
-constexpr double kStarvedTooMuch = 0.05;
+constexpr double kStarvedTooMuch = 0.08;
 
 class CpuControl : public DeviceControl {
  public:
