@@ -23,6 +23,11 @@ class DeviceControl {
   // FAILED_PRECONDITION when the system does not let it be set.
   virtual absl::StatusOr<Backend*> Apply(const Configuration& configuration) = 0;
 
+  // The peak rates and the bandwidth of the device as it is configured, measured,
+  // for some seconds; never what a data sheet says. FAILED_PRECONDITION before
+  // Apply. Errors as Backend::Describe.
+  virtual absl::StatusOr<DeviceSpec> MeasureSpec() = 0;
+
   // What kept the device from being as configured since Apply, in words, e.g.
   // another process on its units; empty if nothing did.
   virtual std::string Disturbance() const = 0;

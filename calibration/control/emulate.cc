@@ -55,9 +55,17 @@ bool SameMake(const DeviceSpec& a, const DeviceSpec& b) {
   return !a.name.empty() && a.name == b.name && a.architecture == b.architecture;
 }
 
+absl::StatusOr<DeviceRates> RatesNow(DeviceControl& control, Backend& backend, const MicrosecondClock& clock) {
+  DeviceRates rates;
+  GPUETA_ASSIGN_OR_RETURN(rates.spec, control.MeasureSpec());
+  GPUETA_ASSIGN_OR_RETURN(rates.launch_us, MeasureLaunchUs(backend, clock));
+  return rates;
+}
+
 // A model in one configuration: each distinct kernel's mean latency.
 struct ModelRun {
   DeviceRates rates;
+  DeviceRates afterwards;
   MeasuredGraph graph;
   std::map<std::string, MeasuredKernel> kernels;  // by description
 };
@@ -67,6 +75,7 @@ absl::StatusOr<ModelRun> RunModel(DeviceControl& control, const Probe& probe, st
   ModelRun run{.rates = probe.rates};
   GPUETA_ASSIGN_OR_RETURN(Backend * backend, control.Apply(probe.configuration));
   GPUETA_ASSIGN_OR_RETURN(run.graph, MeasureGraph(*backend, kernels, policy, clock));
+  GPUETA_ASSIGN_OR_RETURN(run.afterwards, RatesNow(control, *backend, clock));
   for (MeasuredKernel& kernel : MeanOfOccurrences(*backend, kernels, run.graph)) {
     run.kernels.emplace(Describe(kernel.measurement.kernel), std::move(kernel));
   }
@@ -125,6 +134,24 @@ Neighbour NeighbourOf(const ModelRun& there, const ModelRun& here, const std::st
   return {.rate_change = RateChange(here.rates, there.rates, dtype),
           .latency_change = std::log(b.latency_us / a.latency_us),
           .noise = std::sqrt(Square(a.relative_error) + Square(b.relative_error) + Square(kRateNoise))};
+}
+
+// Rates that differ by more before and after a model ran were not those it ran at.
+constexpr double kMostChange = 0.08;
+
+// Of the rates while the model ran, in words; empty if they stayed. Launches are
+// too short to tell.
+std::string ChangeOf(std::span<const ClassGoal> goals, const ModelRun& run) {
+  for (const ClassGoal& goal : goals) {
+    const auto before = LogRate(run.rates, goal.kernels);
+    const auto after = LogRate(run.afterwards, goal.kernels);
+    if (goal.kernels.limit == Limit::kLaunch || !before.has_value() || !after.has_value()) continue;
+    if (const double change = *after - *before; std::abs(change) > kMostChange) {
+      return fmt::format("the machine was busy: {} changed by {:+.0f}% while the model ran", Describe(goal.kernels),
+                         100 * std::expm1(change));
+    }
+  }
+  return "";
 }
 
 Quantiles Spread(double p50, double deviation) {
@@ -252,7 +279,7 @@ absl::StatusOr<Emulation> Emulate(DeviceControl& control, const DeviceRates& tar
     const double share = static_cast<double>(probed++) / static_cast<double>(options.search.probes + 2);
     report(share, "rates with " + Describe(space, configuration));
     GPUETA_ASSIGN_OR_RETURN(Backend * backend, control.Apply(configuration));
-    return MeasureRates(*backend, clock);
+    return RatesNow(control, *backend, clock);
   };
   Probe unrestricted{.configuration = Unrestricted(space)};
   GPUETA_ASSIGN_OR_RETURN(unrestricted.rates, probe(unrestricted.configuration));
@@ -267,15 +294,18 @@ absl::StatusOr<Emulation> Emulate(DeviceControl& control, const DeviceRates& tar
   Emulation result{.host = host,
                    .configuration = chosen.configuration,
                    .configuration_text = Describe(space, chosen.configuration),
-                   .distance = Distance(goals, chosen.rates),
-                   .probes = found.probes.size()};
+                   .distance = Distance(goals, chosen.rates)};
+  for (const Probe& tried : found.probes) {
+    result.tried.push_back({Describe(space, tried.configuration), Distance(goals, tried.rates)});
+  }
   result.classes = MatchesOf(goals, found.probes.front().rates, chosen.rates);
   constexpr double kSearched = 0.6;  // about that share of the time
   report(kSearched, "the model with " + result.configuration_text);
   std::vector<ModelRun> runs;
   GPUETA_ASSIGN_OR_RETURN(ModelRun here, RunModel(control, chosen, kernels, options.timing, clock));
   runs.push_back(std::move(here));
-  const std::string disturbance = control.Disturbance();
+  std::string disturbance = control.Disturbance();
+  if (disturbance.empty()) disturbance = ChangeOf(goals, runs.front());
   // What is nearer than rates are known needs no correction.
   if (result.distance > options.search.good_enough) {
     for (const Probe* neighbour : NeighboursOf(space, found, options.neighbours)) {

@@ -36,6 +36,11 @@ struct ClassMatch {
   double reached = 0;
 };
 
+struct TriedConfiguration {
+  std::string text;
+  double distance = 0;
+};
+
 struct Emulation {
   // Parts carry provenance `emulated`; memory_bytes is left at 0. Quantiles
   // hold: the noise of the timing; that of the rates, shared by all kernels; how
@@ -47,7 +52,7 @@ struct Emulation {
   Configuration configuration{};
   std::string configuration_text;
   double distance = 0;  // from the goals, see Distance
-  std::size_t probes = 0;
+  std::vector<TriedConfiguration> tried;
   std::size_t neighbours = 0;
   std::vector<ClassMatch> classes;
 };

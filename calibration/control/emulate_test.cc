@@ -150,6 +150,16 @@ TEST(EmulateTest, RestoresTheHostWhicheverStepFails) {
   EXPECT_GT(last, 1);
 }
 
+TEST(EmulateTest, RatesThatChangeWhileTheModelRunsAreTold) {
+  std::mt19937 generator(4);
+  const std::vector<Kernel> model = Model(generator);
+  SimulatedHost host({}, SimulatedHost::FullSpace());
+  host.slower_from = 1;  // the host itself is probed, and is what is wanted
+  const auto emulation = Emulate(host, Known(Target(1, 1)), model, {}, SimulatedClock());
+  ASSERT_TRUE(emulation.ok()) << emulation.status();
+  EXPECT_THAT(emulation->estimate.warnings, ::testing::Contains(HasSubstr("memory changed by -50%")));
+}
+
 TEST(EmulateTest, ADisturbedHostIsToldAndDoubted) {
   std::mt19937 generator(4);
   const std::vector<Kernel> model = Model(generator);

@@ -27,11 +27,15 @@ std::optional<double> LogOf(double rate) { return rate > 0 ? std::optional(std::
 
 }  // namespace
 
+absl::StatusOr<double> MeasureLaunchUs(Backend& backend, const MicrosecondClock& clock) {
+  GPUETA_ASSIGN_OR_RETURN(const MeasuredKernel empty, MeasureKernel(backend, EmptyKernel(), {}, clock));
+  return empty.timing.latency_us;
+}
+
 absl::StatusOr<DeviceRates> MeasureRates(Backend& backend, const MicrosecondClock& clock) {
   DeviceRates rates;
   GPUETA_ASSIGN_OR_RETURN(rates.spec, backend.Describe());
-  GPUETA_ASSIGN_OR_RETURN(const MeasuredKernel empty, MeasureKernel(backend, EmptyKernel(), {}, clock));
-  rates.launch_us = empty.timing.latency_us;
+  GPUETA_ASSIGN_OR_RETURN(rates.launch_us, MeasureLaunchUs(backend, clock));
   return rates;
 }
 

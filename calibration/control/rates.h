@@ -21,7 +21,10 @@ struct DeviceRates {
   double launch_us = 0;  // what a kernel takes that does nothing; 0: unknown
 };
 
-// Measures them, for some seconds. Errors as Backend::Describe.
+// Errors as MeasureKernel.
+absl::StatusOr<double> MeasureLaunchUs(Backend& backend, const MicrosecondClock& clock);
+
+// Of the whole device, as it describes itself. Errors as Backend::Describe.
 absl::StatusOr<DeviceRates> MeasureRates(Backend& backend, const MicrosecondClock& clock);
 
 // What limits the kernels of a class.

@@ -150,13 +150,21 @@ absl::StatusOr<SearchResult> FindConfiguration(const ControlSpace& space, std::s
                                                const SearchPolicy& policy) {
   SearchResult result;
   result.probes.push_back(std::move(unrestricted));
+  ControlSpace uncontended = space;
+  uncontended.range(Knob::kContention).reset();
   while (result.probes.size() < policy.probes) {
     const Probe& best = result.probes[result.nearest];
     const double distance = Distance(goals, best.rates);
     if (distance <= policy.good_enough) break;
     const Outlook outlook(space, goals, result.probes, best);
-    const Configuration next = Nearest(space, outlook, best.configuration);
-    if (Probed(space, result.probes, next) || outlook.ExpectedDistance(next) > distance - kWorthAProbe) break;
+    const auto worth_a_probe = [&](const Configuration& next) {
+      return !Probed(space, result.probes, next) && outlook.ExpectedDistance(next) <= distance - kWorthAProbe;
+    };
+    // What bandwidth fewer units leave is known least: contention comes after it
+    // was seen.
+    Configuration next = Nearest(result.probes.size() == 1 ? uncontended : space, outlook, best.configuration);
+    if (!worth_a_probe(next)) next = Nearest(space, outlook, best.configuration);
+    if (!worth_a_probe(next)) break;
     Probe probed{.configuration = next};
     GPUETA_ASSIGN_OR_RETURN(probed.rates, probe(next));
     const bool nearer = Distance(goals, probed.rates) < distance;

@@ -78,6 +78,16 @@ TEST(SearchTest, ATargetLikeTheHostNeedsNoSecondProbe) {
   EXPECT_EQ(found.probes.size(), 1U);
 }
 
+TEST(SearchTest, LooksAtWhatFewerUnitsLeaveBeforeItContends) {
+  HiddenDevice target;
+  target.tflops *= 0.5;
+  target.bandwidth_gb_s *= 0.4;
+  const SearchResult found = Find(SimulatedHost({}, SimulatedHost::FullSpace()), target);
+  ASSERT_GT(found.probes.size(), 2U);
+  EXPECT_EQ(At(found.probes[1].configuration, Knob::kContention), 0);
+  EXPECT_GT(At(found.probes[found.nearest].configuration, Knob::kContention), 0);
+}
+
 TEST(SearchTest, StopsAtTheUnrestrictedHostForATargetBeyondIt) {
   HiddenDevice target;
   target.tflops *= 3;

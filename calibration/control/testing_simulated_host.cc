@@ -126,6 +126,13 @@ absl::StatusOr<Backend*> SimulatedHost::Apply(const Configuration& configuration
   return backend_.get();
 }
 
+absl::StatusOr<DeviceSpec> SimulatedHost::MeasureSpec() {
+  if (backend_ == nullptr) return FailedPrecondition("not configured");
+  GPUETA_ASSIGN_OR_RETURN(DeviceSpec spec, backend_->Describe());
+  if (slower_from >= 0 && measured_++ >= slower_from) spec.mem_bandwidth_gb_s /= 2;
+  return spec;
+}
+
 absl::Status SimulatedHost::Restore() {
   backend_.reset();
   return card_ == nullptr ? absl::OkStatus() : card_->Restore();

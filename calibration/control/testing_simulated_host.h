@@ -50,6 +50,7 @@ class SimulatedHost : public DeviceControl {
 
   const ControlSpace& space() const override { return space_; }
   absl::StatusOr<Backend*> Apply(const Configuration& configuration) override;
+  absl::StatusOr<DeviceSpec> MeasureSpec() override;
   std::string Disturbance() const override { return disturbance; }
   absl::Status Restore() override;
 
@@ -59,11 +60,13 @@ class SimulatedHost : public DeviceControl {
   std::string disturbance;  // what Disturbance says
   int applied = 0;          // calls of Apply
   int fails_at = -1;        // this call of Apply fails
+  int slower_from = -1;     // from this measurement of the specification on, it is half as fast
 
  private:
   HiddenDevice device_;
   ControlSpace space_;
   std::unique_ptr<GuardedCard> card_;
+  int measured_ = 0;  // specifications
   std::unique_ptr<Backend> backend_;
 };
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "calibration/backends/backends.h"
+#include "calibration/control/card/settings_journal.h"
 #include "calibration/worker/calibrate.h"
 #include "calibration/worker/candidates.h"
 #include "calibration/worker/device_lock.h"
@@ -237,6 +238,8 @@ absl::Status Run(const Args& args) {
     return InvalidArgument("--watch takes its tasks from a server: give --server, and neither --out nor --once");
   GPUETA_RETURN_IF_ERROR(CheckArgs(args));
   if (!args.combine.empty()) return Combine(args);
+  GPUETA_ASSIGN_OR_RETURN(const int replayed, ReplayStaleJournals(DefaultStateDirectory()));
+  if (replayed > 0) fmt::print("settings that an emulation left behind were restored\n");
   std::string device = args.device;
   if (device == "auto") {
     const ChosenDevice chosen = ChooseDevice();

@@ -58,6 +58,10 @@ nlohmann::json ToJson(const EmulateArgs& args, const Emulation& emulation) {
                        {"target", RateToJson(match.target)},
                        {"reached", RateToJson(match.reached)}});
   }
+  nlohmann::json tried = nlohmann::json::array();
+  for (const TriedConfiguration& one : emulation.tried) {
+    tried.push_back({{"configuration", one.text}, {"distance", one.distance}});
+  }
   const GraphEstimate& estimate = emulation.estimate;
   nlohmann::json device = {{"device", args.device},
                            {"latency_us", ToJson(estimate.latency_us)},
@@ -72,7 +76,7 @@ nlohmann::json ToJson(const EmulateArgs& args, const Emulation& emulation) {
                              {"configuration", emulation.configuration_text},
                              {"measured_us", emulation.measured_us},
                              {"distance", emulation.distance},
-                             {"probes", emulation.probes},
+                             {"tried", tried},
                              {"neighbours", emulation.neighbours},
                              {"classes", classes}}}};
   return {{"model", args.model}, {"devices", nlohmann::json::array({std::move(device)})}};
@@ -85,8 +89,8 @@ void Print(const EmulateArgs& args, const Emulation& emulation) {
   fmt::print("{} on {}: p50 {}, p90 {}, p99 {}\n", args.model, args.device, terminal::FormatUs(total.p50),
              terminal::FormatUs(total.p90), terminal::FormatUs(total.p99));
   fmt::print("measured {} on {} with {} ({} configurations tried), {:+.1f}% for what it does not reach\n\n",
-             terminal::FormatUs(emulation.measured_us), emulation.host, emulation.configuration_text, emulation.probes,
-             100 * (total.p50 / emulation.measured_us - 1));
+             terminal::FormatUs(emulation.measured_us), emulation.host, emulation.configuration_text,
+             emulation.tried.size(), 100 * (total.p50 / emulation.measured_us - 1));
   terminal::TextTable rates({"limited by", "of the time", "host", "target", "reached", "off"});
   for (const ClassMatch& match : emulation.classes) {
     rates.Add({Describe(match.kernels), terminal::FormatPercent(match.weight), RateText(match.host),

@@ -20,20 +20,22 @@
 namespace gpueta {
 namespace {
 
-// Larger than what any cache keeps of it.
+// What is copied from, and as much that is copied to: more than caches keep.
 constexpr std::size_t kStreamBytes = std::size_t{128} << 20;
-// Two to ten microseconds of one core's bandwidth.
+// Some microseconds of one core's bandwidth.
 constexpr std::size_t kBurstBytes = std::size_t{64} << 10;
 
-void WritePastCaches(std::byte* data, std::size_t bytes) {
+// Reads and writes alike, as most programs do: writes alone take bandwidth from
+// writes only. What is written goes past the caches.
+void Copy(const std::byte* from, std::byte* to, std::size_t bytes) {
 #ifdef __SSE2__
-  const __m128i value = _mm_set1_epi32(1);
-  for (std::size_t i = 0; i < bytes; i += sizeof value) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(data + i), value);
+  for (std::size_t i = 0; i < bytes; i += sizeof(__m128i)) {
+    const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(from + i));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), value);
   }
   _mm_sfence();
 #else
-  std::memset(data, 1, bytes);
+  std::memcpy(to, from, bytes);
 #endif
 }
 
@@ -59,14 +61,14 @@ struct Antagonist::Worker {
     started.set_value();
     for (std::size_t at = 0; !stop.load(std::memory_order_relaxed); at = (at + kBurstBytes) % kStreamBytes) {
       const double begin_us = SteadyMicroseconds();
-      WritePastCaches(stream.data() + at, kBurstBytes);
+      Copy(memory.data() + at, memory.data() + kStreamBytes + at, kBurstBytes);
       const double now_us = SteadyMicroseconds();
       const double until_us = now_us + (now_us - begin_us) * (1 - duty) / duty;
       while (SteadyMicroseconds() < until_us && !stop.load(std::memory_order_relaxed)) Pause();
     }
   }
 
-  Buffer stream;
+  Buffer memory;
   std::promise<void> started;
   double started_us = 0;
   std::thread thread;
@@ -76,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Antagonist>> Antagonist::Start(std::span<const in
   std::unique_ptr<Antagonist> antagonist(new Antagonist);
   for (const int core : cores) {
     auto worker = std::make_unique<Worker>();
-    GPUETA_ASSIGN_OR_RETURN(worker->stream, Buffer::Allocate(kStreamBytes, "bandwidth contention"));
+    GPUETA_ASSIGN_OR_RETURN(worker->memory, Buffer::Allocate(2 * kStreamBytes, "bandwidth contention"));
     try {
       worker->thread =
           std::thread([w = worker.get(), core, duty, stop = &antagonist->stop_] { w->Run(core, duty, *stop); });

@@ -11,10 +11,10 @@
 
 namespace gpueta {
 
-// One thread on each of the given cores streams through memory for a share of
-// the time, in bursts of microseconds: what runs elsewhere meets the same
-// contention whether it takes ten microseconds or a second. Past the caches
-// where the processor can, so that cached data of others stay where they are.
+// One thread on each of the given cores copies memory for a share of the time, in
+// bursts of microseconds: what runs elsewhere meets the same contention whether
+// it takes ten microseconds or a second. Writes go past the caches where the
+// processor can, so that less of what others have there is pushed out.
 class Antagonist {
  public:
   // Runs until destroyed. `duty` in (0, 1]. RESOURCE_EXHAUSTED when its memory

@@ -22,7 +22,7 @@ namespace {
 constexpr double kDutyStep = 0.05;
 
 // Less of the antagonist's time than this is lost in the noise of its effect.
-constexpr double kStarvedTooMuch = 0.05;
+constexpr double kStarvedTooMuch = 0.08;
 
 class CpuControl : public DeviceControl {
  public:
@@ -57,6 +57,11 @@ class CpuControl : public DeviceControl {
     GPUETA_RETURN_IF_ERROR(RunOn(all.first(units)));
     GPUETA_ASSIGN_OR_RETURN(backend_, OpenCpuBackend());
     return backend_.get();
+  }
+
+  absl::StatusOr<DeviceSpec> MeasureSpec() override {
+    if (backend_ == nullptr) return FailedPrecondition("cpu: not configured");
+    return backend_->Describe();
   }
 
   std::string Disturbance() const override {
