@@ -62,7 +62,7 @@ class Groups {
 absl::StatusOr<std::uint8_t> Groups::Find(const Kernel& kernel) {
   // A collective's backend is part of its question. A kernel's name may choose
   // another form; that of an attention is in its label.
-  if (options_.estimator == kInterGpuEstimator || kernel.op() == Op::kCollective ||
+  if (IsLine(options_.estimator) || kernel.op() == Op::kCollective ||
       (!kernel.launch.kernel.empty() && kernel.op() != Op::kAttention))
     return kNone;
   const Key key = KeyOf(kernel);
