@@ -157,18 +157,13 @@ class ServerImpl final : public Server {
   void TakeStep(const ShadowRun& run, ProfileStep step) {
     const std::string name = ToString(run.name);
     if (step == ProfileStep::kPromote || step == ProfileStep::kRollBack) {
-      const auto before = profiles_->Get({run.name.parent, std::string(kActiveProfile)});
-      const auto activated = profiles_->Activate(run.name, "");
-      if (!activated.ok()) {
-        Log(LogLevel::kError, "profile not activated", {{"name", name}, {"error", MessageOf(activated.status())}});
+      if (const auto activated = TakeOver(*profiles_, shadows_, run); !activated.ok()) {
+        Log(absl::IsAborted(activated.status()) ? LogLevel::kInfo : LogLevel::kError, "profile not activated",
+            {{"name", name}, {"error", MessageOf(activated.status())}});
         return;
       }
       Log(LogLevel::kWarning, step == ProfileStep::kPromote ? "profile promoted" : "profile rolled back to",
           {{"name", name}, {"observations", run.losses.count}, {"loss_difference", run.losses.mean}});
-      if (step == ProfileStep::kPromote && before.ok()) {
-        StartShadow(*profiles_, shadows_, {run.name.parent, before->summary.key.id}, ShadowRole::kPrevious)
-            .IgnoreError();  // one from a file that is gone
-      }
       return;
     }
     Log(LogLevel::kInfo, step == ProfileStep::kDiscard ? "profile in the shadow is no better" : "profile confirmed",

@@ -41,6 +41,8 @@ void AddErrors(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddAdmit(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddMaxBatch(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddPlanServing(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddRank(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddReport(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddDevices(CLI::App& app, const Globals& globals, Chosen& chosen);
 
 }  // namespace gpueta::cli

@@ -54,11 +54,11 @@ nlohmann::json ToJson(const ErrorSummary& s) {
 }
 
 absl::Status Compare(const CompareArgs& args, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, Ask(args.question, globals));
+  GPUETA_ASSIGN_OR_RETURN(const OpenModel model, OpenModel::Open(args.question, globals));
+  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, model.Dims());
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, model.Ask(args.question.devices, dims));
   const GraphEstimate& predicted = answers.front().estimate;
-  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModelAsRun(args.question.model, args.question.run));
-  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, args.question.dims));
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, KernelsThatRun(graph, dims));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, model.Kernels(dims));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.on));
   GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph measured, MeasureGraph(*backend, kernels, {}, SteadyMicroseconds));
   const std::vector<ComparedKernel> compared = Match(predicted, MeanOfOccurrences(*backend, kernels, measured));

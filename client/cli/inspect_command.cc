@@ -33,7 +33,7 @@ absl::StatusOr<SymbolValues> WithDefaults(const Graph& graph, const InspectArgs&
 }
 
 absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(args.run, args.model));
+  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(args.run));
   GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(args.model, options));
   std::vector<std::string> warnings = graph.warnings;
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues values, WithDefaults(graph, args, warnings));
@@ -48,7 +48,7 @@ absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
         {"macs", counts.macs},
         {"flops", counts.flops},
         {"bytes", counts.bytes},
-        {"onnx_nodes", graph.source_op_counts},
+        {args.model.ends_with(".onnx") ? "onnx_nodes" : "source_ops", graph.source_op_counts},
         {"counts", counts.kernels},
         {"symbols", symbols},
         {"inputs", graph.inputs},

@@ -8,6 +8,7 @@
 
 #include "client/cli/command.h"
 #include "core/base/errors.h"
+#include "core/base/printable.h"
 
 namespace {
 
@@ -36,7 +37,8 @@ int main(int argc, char** argv) {
   Chosen chosen;
   for (const auto add :
        {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddEmulate, AddImportTrace, AddCompare, AddFit,
-        AddEval, AddAdmit, AddMaxBatch, AddPlanServing, AddProfile, AddKernels, AddModel, AddErrors, AddHealth}) {
+        AddEval, AddReport, AddRank, AddAdmit, AddMaxBatch, AddPlanServing, AddProfile, AddKernels, AddModel, AddErrors,
+        AddHealth}) {
     add(app, globals, chosen);
   }
   try {
@@ -47,7 +49,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (const absl::Status status = chosen(); !status.ok()) {
-      fmt::print(stderr, "gpueta: {}\n", gpueta::MessageOf(status));
+      fmt::print(stderr, "gpueta: {}\n", gpueta::Printable(gpueta::MessageOf(status), "\n"));
       return 1;
     }
   } catch (const std::system_error&) {

@@ -32,7 +32,7 @@ nlohmann::json ToJson(const v1::Model& model) {
 }
 
 absl::Status Register(const std::string& path, const RunArgs& run, const std::string& alias, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(run, path));
+  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(run));
   GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(path, options));
   GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
   v1::RegisterModelRequest request;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/cli/inputs.h"
+#include "client/cli/prices.h"
 #include "client/cli/serving_input.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
@@ -28,24 +29,6 @@ struct PlanServingArgs {
   std::int64_t osl = 256;
   std::vector<std::string> prices;  // DEVICE=USD an hour
 };
-
-using Prices = std::map<std::string, double>;
-
-absl::StatusOr<Prices> ParsePrices(const std::vector<std::string>& texts) {
-  Prices prices;
-  for (const std::string& text : texts) {
-    const std::size_t equals = text.find('=');
-    double value = 0;
-    const char* end = text.data() + text.size();
-    const bool split = equals != std::string::npos && equals > 0;
-    const auto parsed = split ? std::from_chars(text.data() + equals + 1, end, value) : std::from_chars_result{};
-    if (!split || parsed.ec != std::errc() || parsed.ptr != end || !(value > 0)) {
-      return InvalidArgument("--price {}: must be DEVICE=USD, the price of one GPU for an hour", text);
-    }
-    prices[text.substr(0, equals)] = value;
-  }
-  return prices;
-}
 
 // One deployment under one load.
 struct Point {

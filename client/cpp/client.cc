@@ -62,6 +62,9 @@ struct Client::State {
     return response;
   }
 
+  // Of `header` the size is filled in.
+  absl::StatusOr<v1::ProfileInfo> Publish(const v1::PublishProfileRequest::Header& header, std::string_view file);
+
   // The address belongs to errors of the connection.
   absl::Status Located(const absl::Status& status) const {
     if (status.code() != absl::StatusCode::kUnavailable) return status;
@@ -127,16 +130,19 @@ absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& re
   return state_->Call(*state_->predictions, &v1::PredictionService::Stub::Explain, request);
 }
 
-absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent, std::string_view file,
-                                                       bool activate) {
+absl::StatusOr<v1::RankDevicesResponse> Client::RankDevices(const v1::RankDevicesRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::RankDevices, request);
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::State::Publish(const v1::PublishProfileRequest::Header& header,
+                                                       std::string_view file) {
   v1::ProfileInfo info;
-  const absl::Status status = client::Retry(state_->options, client::RealClock(), [&](auto deadline) {
+  const absl::Status status = client::Retry(options, client::RealClock(), [&](auto deadline) {
     grpc::ClientContext context;
     context.set_deadline(ToSystem(deadline));
-    auto writer = state_->profiles->PublishProfile(&context, &info);
+    auto writer = profiles->PublishProfile(&context, &info);
     v1::PublishProfileRequest request;
-    request.mutable_header()->set_parent(parent);
-    request.mutable_header()->set_activate(activate);
+    *request.mutable_header() = header;
     request.mutable_header()->set_size_bytes(static_cast<std::int64_t>(file.size()));
     bool sent = writer->Write(request);
     for (std::size_t start = 0; sent && start < file.size(); start += kChunkBytes) {
@@ -146,8 +152,23 @@ absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent
     writer->WritesDone();
     return ToAbsl(writer->Finish());  // says why, where a write failed
   });
-  if (!status.ok()) return state_->Located(status);
+  if (!status.ok()) return Located(status);
   return info;
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent, std::string_view file,
+                                                       bool activate) {
+  v1::PublishProfileRequest::Header header;
+  header.set_parent(parent);
+  header.set_activate(activate);
+  return state_->Publish(header, file);
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::PublishProfileInShadow(const std::string& parent, std::string_view file) {
+  v1::PublishProfileRequest::Header header;
+  header.set_parent(parent);
+  header.set_shadow(true);
+  return state_->Publish(header, file);
 }
 
 absl::StatusOr<v1::ListProfilesResponse> Client::ListProfiles(const v1::ListProfilesRequest& request) {

@@ -178,6 +178,10 @@ DeviceSpec WithInferredCells(DeviceSpec spec) {
   return spec;
 }
 
+bool HasRoomFor(const DeviceSpec& spec, std::int64_t bytes) {
+  return !(spec.memory_gb > 0) || static_cast<double>(bytes) <= spec.memory_gb * kBytesPerGib;
+}
+
 double PeakTflops(const DeviceSpec& spec, DType dtype) {
   switch (dtype) {
     case DType::kFp64: return Fp64Tflops(spec);

@@ -8,6 +8,8 @@
 
 namespace gpueta {
 
+inline constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
+
 // 0 and empty mean unknown. Tensor rates are dense, with fp32 accumulation.
 struct DeviceSpec {
   std::string slug;
@@ -41,6 +43,10 @@ struct DeviceSpec {
 // bandwidth, l2_mb, fp32_tflops): each is inferred from the others or from the
 // architecture's typical ratio.
 DeviceSpec WithInferredCells(DeviceSpec spec);
+
+// Whether so many bytes go into the device's memory; yes where that is not
+// known. Data sheets' GB of memory are GiB.
+bool HasRoomFor(const DeviceSpec& spec, std::int64_t bytes);
 
 // Peak rate for kernels of `dtype`, in TFLOPS (TOPS for integers), always > 0:
 // the listed one, or inferred (a type without units of its own runs on the

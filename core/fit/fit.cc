@@ -8,6 +8,7 @@
 #include "core/device/machine_of.h"
 #include "core/fit/family_fit.h"
 #include "core/fit/gaussian_process.h"
+#include "core/fit/inter_gpu_fit.h"
 #include "core/fit/standardiser.h"
 #include "core/fit/table_fit.h"
 #include "core/fit/transferred_fit.h"
@@ -84,11 +85,13 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
     TableData data = MakeTableData(key, WithOtherDTypes(key, groups), [&](const Measurement&) { return machine; });
     if (data.rows.size() > own.size()) AlignOtherDTypes(data, options.seed);
     const Table* pooled = options.base == nullptr ? nullptr : options.base->Find(key);
-    if (pooled != nullptr && !pooled->pooling.deviations.empty() && data.size() <= kMostTransferredRows) {
-      profile.tables.push_back(FitTransferred(data, *pooled, options.base->pool, spec, without, options.seed));
-      continue;
-    }
-    profile.tables.push_back(FitTable(data, options.seed));
+    const bool transfers =
+        pooled != nullptr && !pooled->pooling.deviations.empty() && data.size() <= kMostTransferredRows;
+    Table& table = profile.tables.emplace_back(
+        transfers ? FitTransferred(data, *pooled, options.base->pool, spec, without, options.seed)
+                  : FitTable(data, options.seed));
+    table.kernel_wise = FitKernelWise(own, spec);
+    table.layer_wise = FitLayerWise(own, spec);
   }
   if (options.progress) options.progress(1, "done");
   GPUETA_RETURN_IF_ERROR(CheckStructure(profile));

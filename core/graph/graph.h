@@ -61,6 +61,7 @@ struct Graph {
   std::int64_t kv_bytes_per_token = 0;
   std::map<std::string, std::int64_t> source_op_counts;
   std::vector<std::string> warnings;
+  std::vector<std::string> passes;  // what was done to it, a line a pass (core/graph/passes); part of no file
   std::vector<std::string> inputs;  // e.g. "input: fp32[batch,3,224,224]"
 };
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <unordered_map>
 
 #include "core/base/errors.h"
 
@@ -15,6 +14,11 @@ constexpr double kOverlapPower = 2.3;
 
 bool SameWork(const Kernel& a, const Kernel& b) {
   return a.dtype == b.dtype && a.work == b.work && a.launch == b.launch;
+}
+
+std::uint64_t HashOfWork(const Kernel& kernel) {
+  return (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^ (static_cast<std::uint64_t>(kernel.op()) << 8) ^
+         static_cast<std::uint64_t>(kernel.dtype);
 }
 
 }  // namespace
@@ -35,6 +39,15 @@ double ErrorSum::Combined() const {
   return std::sqrt(kOwnErrorShare * own_ + (1 - kOwnErrorShare) * shared);
 }
 
+void PartsByWork::Add(std::size_t part) { by_hash_.emplace(HashOfWork(parts_[part].kernel), part); }
+
+std::optional<std::size_t> PartsByWork::Find(const Kernel& kernel) const {
+  const auto [begin, end] = by_hash_.equal_range(HashOfWork(kernel));
+  const auto match =
+      std::find_if(begin, end, [&](const auto& at) { return SameWork(parts_[at.second].kernel, kernel); });
+  return match == end ? std::nullopt : std::optional(match->second);
+}
+
 GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& execution) {
   GraphEstimate out;
   out.parts = std::move(parts);
@@ -46,6 +59,7 @@ GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& e
   }
   const double gaps_us = execution.gap_us * static_cast<double>(launches);
   const double host_us = execution.host_issue_us * static_cast<double>(launches);
+  out.time = {kernels_us, gaps_us, host_us};
   // Gaps and host are no part of the kernels' errors.
   const auto total = [&](double error_ln) {
     const double us = gaps_us + kernels_us * std::exp(error_ln);
@@ -78,24 +92,18 @@ absl::StatusOr<GraphEstimate> ComposeGraph(
     const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
     const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel) {
   std::vector<GraphPart> parts;
-  std::unordered_multimap<std::uint64_t, std::size_t> seen;  // hash to part
+  PartsByWork seen(parts);
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (graph.nodes[i].costing == Costing::kFree) continue;
     const Kernel& kernel = kernels[i];
-    const std::uint64_t hash = (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^
-                               (static_cast<std::uint64_t>(kernel.op()) << 8) ^
-                               static_cast<std::uint64_t>(kernel.dtype);
-    const auto [begin, end] = seen.equal_range(hash);
-    const auto match =
-        std::find_if(begin, end, [&](const auto& entry) { return SameWork(parts[entry.second].kernel, kernel); });
-    if (match != end) {
-      ++parts[match->second].count;
+    if (const auto part = seen.Find(kernel); part.has_value()) {
+      ++parts[*part].count;
       continue;
     }
     absl::StatusOr<Estimate> estimate = estimate_kernel(kernel);
     if (!estimate.ok()) return InField(fmt::format("nodes[{}] ({})", i, kernel.name), estimate.status());
-    seen.emplace(hash, parts.size());
     parts.push_back({kernel, 1, *std::move(estimate)});
+    seen.Add(parts.size() - 1);
   }
   GraphEstimate out = ComposeParts(std::move(parts), execution);
   out.memory_bytes = MemoryBytes(graph, kernels);

@@ -47,11 +47,10 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const
                           ComposeGraph(graph, kernels, ExecutionOf(options), [&](const Kernel& kernel) {
                             return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
                           }));
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
-  const double needs = static_cast<double>(estimate.memory_bytes) / kGiB;
-  if (state_->spec.memory_gb > 0 && needs > state_->spec.memory_gb) {
-    estimate.warnings.push_back(fmt::format("needs about {:.4g} GB of memory, {} has {:.4g}", needs, state_->spec.slug,
-                                            state_->spec.memory_gb));
+  if (!HasRoomFor(state_->spec, estimate.memory_bytes)) {
+    estimate.warnings.push_back(fmt::format("needs about {:.4g} GiB of memory, {} has {:.4g}",
+                                            static_cast<double>(estimate.memory_bytes) / kBytesPerGib,
+                                            state_->spec.slug, state_->spec.memory_gb));
   }
   if (options.corrections != nullptr) {
     Quantiles& us = estimate.latency_us;

@@ -46,6 +46,9 @@ struct EstimateOptions {
   const Corrections* corrections = nullptr;
 };
 
+// A name for the best form, where one must be given.
+inline constexpr std::string_view kDefaultEstimator = "default";
+
 // The forms that can be asked for by name.
 std::span<const std::string_view> EstimatorNames();
 

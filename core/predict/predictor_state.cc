@@ -13,7 +13,8 @@
 namespace gpueta {
 namespace {
 
-constexpr std::array kEstimators = {kFamilyEstimator, kLaunchEstimator, kKernelAwareEstimator, kInterGpuEstimator,
+constexpr std::array kEstimators = {kFamilyEstimator,     kLaunchEstimator,    kKernelAwareEstimator,
+                                    kKernelWiseEstimator, kLayerWiseEstimator, kInterGpuEstimator,
                                     kRooflineEstimator};
 
 // A data sheet says what is possible, not what libraries reach: observed
@@ -103,7 +104,8 @@ Bound BoundOf(Op op, const Counts& counts, const Machine<double>& machine, doubl
 absl::Status CheckEstimator(const std::string& name) {
   if (name.empty() || std::find(kEstimators.begin(), kEstimators.end(), name) != kEstimators.end())
     return absl::OkStatus();
-  return FieldError("estimator", fmt::format("\"{}\" is not one of {}", name, fmt::join(kEstimators, ", ")));
+  return FieldError("estimator",
+                    fmt::format("\"{}\" is not one of {}, {}", name, kDefaultEstimator, fmt::join(kEstimators, ", ")));
 }
 
 Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile> own_profile,
@@ -189,18 +191,68 @@ std::optional<Predictor::State::OfLaunch> Predictor::State::AnswerOfLaunch(const
                   kKernelAwareEstimator};
 }
 
-const InterGpu* Predictor::State::InterGpuOf(const Kernel& kernel, std::optional<Timing> timing) const {
-  if (transfer == nullptr) return nullptr;
-  TableKey key = KeyOf(kernel, timing.value_or(Timing::kKernel));
-  for (const Table& table : transfer->loaded().profile.tables) {
-    if (!timing.has_value()) key.timing = table.key.timing;
-    if (table.key != key || table.inter_gpu.empty()) continue;
-    const std::string label = LabelOf(kernel);
-    const auto it = std::find_if(table.inter_gpu.begin(), table.inter_gpu.end(),
-                                 [&](const InterGpu& form) { return form.label == label; });
-    return it == table.inter_gpu.end() ? &table.inter_gpu.front() : &*it;
+std::optional<Predictor::State::Line> Predictor::State::LineOf(std::string_view estimator, const Kernel& kernel,
+                                                               const EstimateOptions& options) const {
+  const CompiledProfile* profile = estimator == kInterGpuEstimator ? transfer.get() : own.get();
+  if (profile == nullptr) return std::nullopt;
+  const auto lines_of = [&](const Table& table) -> const std::vector<InterGpu>& {
+    return estimator == kInterGpuEstimator    ? table.inter_gpu
+           : estimator == kLayerWiseEstimator ? table.layer_wise
+                                              : table.kernel_wise;
+  };
+  const Table* best = nullptr;
+  int best_rank = 0;
+  for (const Table& table : profile->loaded().profile.tables) {
+    if (table.key != KeyOf(kernel, table.key.timing) || lines_of(table).empty()) continue;
+    const int rank = table.key.timing == options.measured_in ? 3 : table.key.timing == options.timing ? 2 : 1;
+    if (rank > best_rank) best = &table;
+    best_rank = std::max(best_rank, rank);
   }
-  return nullptr;
+  if (best == nullptr) return std::nullopt;
+  const std::vector<InterGpu>& lines = lines_of(*best);
+  for (const std::string& name : {kernel.launch.kernel, LabelOf(kernel)}) {
+    const auto it = std::find_if(lines.begin(), lines.end(), [&](const InterGpu& line) { return line.label == name; });
+    if (it != lines.end()) return Line{best, &*it};
+  }
+  return Line{best, &lines.front()};
+}
+
+absl::StatusOr<Estimate> Predictor::State::EstimateByLine(const Kernel& kernel, const Counts& counts,
+                                                          const EstimateOptions& options) const {
+  const std::optional<Line> line = LineOf(options.estimator, kernel, options);
+  if (!line.has_value()) {
+    std::vector<std::string_view> there = {"default"};
+    for (const std::string_view name : kEstimators) {
+      if (!IsLine(name) || LineOf(name, kernel, options).has_value()) there.push_back(name);
+    }
+    return FailedPrecondition("no {} form of {} for {}: {}; there are {}", options.estimator,
+                              Describe(KeyOf(kernel, options.timing.value_or(Timing::kKernel))), spec.slug,
+                              options.estimator == kInterGpuEstimator
+                                  ? "fit a transfer profile to such kernels of several devices"
+                                  : "fit a profile to such kernels of the device",
+                              fmt::join(there, ", "));
+  }
+  const Table& table = *line->table;
+  const Timing timing = options.timing.value_or(table.key.timing);
+  const double us =
+      ConvertTiming(InterGpuUs(*line->form, kernel, spec), table.key.timing, timing,
+                    table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us);
+  Estimate estimate;
+  estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
+  estimate.provenance = Provenance::kTransferred;
+  if (options.estimator != kInterGpuEstimator) {
+    const DimNames& names = DimNamesOf(kernel.op());
+    estimate.provenance = Provenance::kInterpolated;
+    for (int d = 0; d < names.size; ++d) {
+      const auto dim = static_cast<double>(GetDim(kernel, d));
+      const auto i = static_cast<std::size_t>(d);
+      if (dim < table.dim_min[i] || dim > table.dim_max[i]) estimate.provenance = Provenance::kExtrapolated;
+    }
+  }
+  // Static storage.
+  estimate.estimator = *std::find(kEstimators.begin(), kEstimators.end(), options.estimator);
+  estimate.bound = BoundOf(kernel.op(), counts, MachineFor(kernel), us);
+  return estimate;
 }
 
 bool Predictor::State::MayAskLaunch(const Kernel& kernel, const Route& route, const EstimateOptions& options) const {
@@ -233,18 +285,7 @@ void Predictor::State::Answer(const Question& question, CompiledTable::Input& in
 absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, const Counts& counts,
                                                          const EstimateOptions& options) const {
   const Machine<double>& machine = MachineFor(kernel);
-  if (options.estimator == kInterGpuEstimator) {
-    const InterGpu* form = InterGpuOf(kernel, options.timing);
-    if (form == nullptr)
-      return FailedPrecondition("no inter-GPU form for such kernels; fit a transfer profile to some of them");
-    Estimate estimate;
-    const double us = InterGpuUs(*form, kernel, spec);
-    estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
-    estimate.provenance = Provenance::kTransferred;
-    estimate.estimator = kInterGpuEstimator;
-    estimate.bound = BoundOf(kernel.op(), counts, machine, us);
-    return estimate;
-  }
+  if (IsLine(options.estimator)) return EstimateByLine(kernel, counts, options);
   GPUETA_ASSIGN_OR_RETURN(const Question question, Ask(kernel, options));
   const Route& route = question.route;
   if (route.table == nullptr) return RooflineEstimate(kernel, counts, machine, question, eager_floor_us);

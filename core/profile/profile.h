@@ -125,6 +125,11 @@ struct Table {
   // Of tables over several devices only; otherwise no deviations.
   Pooling pooling;
   std::vector<InterGpu> inter_gpu;  // one a label; "*" first
+  // Two more rungs of that ladder, of one device alone (slope_per_bandwidth 0),
+  // for comparison. Kernel-wise: one for each kernel that rows name, else for
+  // each label; layer-wise: one a label, in FLOPs. "*" first.
+  std::vector<InterGpu> kernel_wise;
+  std::vector<InterGpu> layer_wise;
   // Of tables that rest on other devices' measurements more than on the rows.
   bool transferred = false;
   std::vector<Relative> relatives;

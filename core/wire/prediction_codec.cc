@@ -133,11 +133,12 @@ absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message) {
     case v1::EXECUTION_MODE_GRAPH: options.mode = ExecutionMode::kGraph; break;
     default: return FieldError("mode", "has an unknown value");
   }
-  if (!message.estimator().empty() && StaticEstimatorName(message.estimator()) == kOtherEstimator) {
-    return FieldError("estimator",
-                      fmt::format("\"{}\" is not one of {}", message.estimator(), fmt::join(EstimatorNames(), ", ")));
+  if (!message.estimator().empty() && message.estimator() != kDefaultEstimator &&
+      StaticEstimatorName(message.estimator()) == kOtherEstimator) {
+    return FieldError("estimator", fmt::format("\"{}\" is not one of {}, {}", message.estimator(), kDefaultEstimator,
+                                               fmt::join(EstimatorNames(), ", ")));
   }
-  options.estimator = message.estimator();
+  if (message.estimator() != kDefaultEstimator) options.estimator = message.estimator();
   return options;
 }
 
@@ -276,6 +277,9 @@ void Encode(const GraphEstimate& estimate, v1::GraphPrediction& message) {
     *out.mutable_kernel() = Encode(part.kernel);
   }
   message.set_memory_bytes(estimate.memory_bytes);
+  message.set_kernels_us(estimate.time.kernels_us);
+  message.set_gaps_us(estimate.time.gaps_us);
+  message.set_host_us(estimate.time.host_us);
   for (const std::string& warning : estimate.warnings) message.add_warnings(warning);
 }
 
@@ -303,6 +307,7 @@ absl::StatusOr<GraphEstimate> Decode(const v1::GraphPrediction& message) {
     estimate.parts.push_back({*std::move(kernel), in.count(), *one});
   }
   estimate.memory_bytes = message.memory_bytes();
+  estimate.time = {message.kernels_us(), message.gaps_us(), message.host_us()};
   estimate.warnings.assign(message.warnings().begin(), message.warnings().end());
   return estimate;
 }

@@ -6,6 +6,7 @@
 #include "gpueta/v1/prediction_service.grpc.pb.h"
 #include "server/handlers/models.h"
 #include "server/handlers/predict.h"
+#include "server/handlers/rank.h"
 #include "server/rpc/call_record.h"
 #include "server/rpc/message_arena.h"
 #include "server/rpc/services.h"
@@ -21,6 +22,7 @@ constexpr char kRegisterModel[] = "/gpueta.v1.PredictionService/RegisterModel";
 constexpr char kGetModel[] = "/gpueta.v1.PredictionService/GetModel";
 constexpr char kListModels[] = "/gpueta.v1.PredictionService/ListModels";
 constexpr char kExplain[] = "/gpueta.v1.PredictionService/Explain";
+constexpr char kRankDevices[] = "/gpueta.v1.PredictionService/RankDevices";
 
 // A stream that is not served.
 class RefusedStream final : public grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse> {
@@ -93,6 +95,21 @@ class PredictionService final : public v1::PredictionService::CallbackService {
       const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
       return gpueta::Explain({*devices, *models, parts_.limits, FeedbackOf(*corrections), cancelled}, *request,
                              *response);
+    });
+  }
+
+  grpc::ServerUnaryReactor* RankDevices(grpc::CallbackServerContext* context, const v1::RankDevicesRequest* request,
+                                        v1::RankDevicesResponse* response) override {
+    return Now(kRankDevices, *context, [&]() -> absl::Status {
+      const auto devices = parts_.profiles.Serving();
+      const auto models = parts_.models.Table();
+      const auto corrections = parts_.feedback.Corrections();
+      const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
+      PredictionCounts counts;
+      GPUETA_RETURN_IF_ERROR(gpueta::RankDevices(
+          {*devices, *models, parts_.limits, FeedbackOf(*corrections), cancelled}, *request, *response, counts));
+      parts_.metrics.Count(counts);
+      return absl::OkStatus();
     });
   }
 

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "client/report/testing_xml.h"
 #include "core/base/errors.h"
 #include "tests/integration/server_process.h"
 
@@ -28,6 +31,7 @@ const std::string kResnet = GPUETA_SOURCE_DIR "/examples/resnet50.onnx";
 const std::string kBert = GPUETA_SOURCE_DIR "/examples/bert_base.onnx";
 const std::string kDecoder = GPUETA_SOURCE_DIR "/tests/data/configs/llama-3.2-1b/config.json";
 const std::string kMixture = GPUETA_SOURCE_DIR "/tests/data/configs/mixtral-8x7b/config_min.json";
+const std::string kGemms = GPUETA_SOURCE_DIR "/core/measurements/testdata/gemm.csv";
 const std::string kVectorHeader =
     "device,source,timing,dtype,name,rows,cols,operands,kernel,grid_x,grid_y,grid_z,block_x,kernels,latency_us\n";
 
@@ -77,6 +81,156 @@ TEST_F(CliTest, PredictsAModelForSeveralDevices) {
     EXPECT_GE(latency["p99"], latency["p90"]);
     EXPECT_FALSE(device["kernels"].empty());
   }
+}
+
+TEST_F(CliTest, WhatAModelsLatencyIsMadeOfAddsUpToIt) {
+  for (const char* mode : {"eager", "graph"}) {
+    const json device = RunJson({"predict", kResnet, "--device", "t4", "--batch", "1", "--mode", mode})["devices"][0];
+    double parts = 0;
+    for (const json& part : device["breakdown_us"]) parts += part.get<double>();
+    EXPECT_NEAR(parts, device["latency_us"]["p50"], 1e-6 * parts) << mode;
+    double kernels = 0;
+    for (const json& kernel : device["kernels"]) {
+      kernels += kernel["count"].get<double>() * kernel["latency_us"]["p50"].get<double>();
+    }
+    EXPECT_NEAR(kernels, device["breakdown_us"]["kernels"], 1e-6 * kernels) << mode;
+    EXPECT_EQ(device["breakdown_us"]["gaps"] > 0, mode == std::string("graph"));
+  }
+}
+
+TEST_F(CliTest, WritesATimeLineThatEndsWithThePrediction) {
+  const json answer = RunJson(
+      {"predict", kBert, "--device", "h100-sxm,t4", "--batch", "1", "--seq", "64", "--trace", Path("trace.json")});
+  const json trace = json::parse(ReadFile(Path("trace.json")), nullptr, false);
+  ASSERT_FALSE(trace.is_discarded());
+  std::map<int, double> end_us;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    double& end = end_us[event["pid"]];
+    end = std::max(end, event["ts"].get<double>() + event["dur"].get<double>());
+  }
+  ASSERT_EQ(end_us.size(), 2U);
+  for (const int process : {1, 2}) {
+    const double p50 = answer["devices"][process - 1]["latency_us"]["p50"];
+    EXPECT_NEAR(end_us[process], p50, 1e-6 * p50);
+  }
+}
+
+TEST_F(CliTest, ReportsAModelInOnePageWithThePredictedFigures) {
+  const std::vector<std::string> question = {kBert, "--device", "h100-sxm", "--batch", "2", "--seq", "64"};
+  std::vector<std::string> report = {"report"}, predict = {"predict"};
+  report.insert(report.end(), question.begin(), question.end());
+  report.insert(report.end(), {"--out", Path("r.html")});
+  predict.insert(predict.end(), question.begin(), question.end());
+  EXPECT_EQ(RunJson(report)["devices"], json::array({"h100-sxm"}));
+  const std::string html = ReadFile(Path("r.html"));
+  EXPECT_EQ(report::WhatIsMalformed(html), "");
+  const json device = RunJson(predict)["devices"][0];
+  EXPECT_THAT(html, HasSubstr(fmt::format("{:.6g} µs", device["latency_us"]["p50"].get<double>())));
+  for (const json& kernel : device["kernels"]) {
+    EXPECT_THAT(html, HasSubstr(fmt::format("{:.6g} µs", kernel["latency_us"]["p50"].get<double>())));
+    EXPECT_THAT(html, HasSubstr(kernel["work"].get<std::string>()));
+  }
+  EXPECT_THAT(html, HasSubstr("l40s"));  // compared with
+  ExpectOneLine(Run({"report", kBert, "--device", "no-such-card", "--seq", "8", "--out", Path("n.html")}),
+                HasSubstr("no-such-card"));
+  ExpectOneLine(Run({"report", kBert, "--seq", "8", "--measurements", kGemms, "--out", Path("n.html")}),
+                HasSubstr("--measurements"));
+}
+
+TEST_F(CliTest, ReportsAProfileAloneAndAgainstMeasurements) {
+  const std::string profile = GPUETA_SOURCE_DIR "/profiles/t4.profile";
+  EXPECT_EQ(Run({"report", profile, "--out", Path("alone.html")}).status, 0);
+  EXPECT_EQ(report::WhatIsMalformed(ReadFile(Path("alone.html"))), "");
+  std::string rows = kVectorHeader;
+  for (int n = 1; n <= 20; ++n) rows += fmt::format("t4,test,eager,fp32,add,{},1024,2,,,,,,,{}\n", 64 * n, 30 + n);
+  const std::string measured = Write("v.csv", rows);
+  EXPECT_EQ(Run({"report", profile, "--measurements", measured, "--out", Path("judged.html")}).status, 0);
+  const std::string html = ReadFile(Path("judged.html"));
+  EXPECT_EQ(report::WhatIsMalformed(html), "");
+  EXPECT_THAT(html, HasSubstr("Judged on 20 rows"));
+  const json judged = RunJson({"eval", "--profile", profile, "--measurements", measured});
+  EXPECT_THAT(html, HasSubstr(fmt::format("{:.1f}%", 100 * judged["mape"].get<double>())));
+  ExpectOneLine(
+      Run({"report", GPUETA_SOURCE_DIR "/profiles/l40s.profile", "--measurements", measured, "--out", Path("n.html")}),
+      HasSubstr("l40s"));
+}
+
+TEST_F(CliTest, RanksDevicesAlikeInProcessAndByAServer) {
+  const std::vector<std::string> question = {
+      "rank", kResnet,   "--devices", "h100-sxm,t4,l40s", "--batch",
+      "8",    "--limit", "20ms",      "--price",          "h100-sxm=2.5,t4=0.35,l40s=1"};
+  const json local = RunJson(question);
+  ASSERT_EQ(local["devices"].size(), 3U);
+  EXPECT_EQ(local["devices"][0]["by_limit"], 1);
+  for (const json& device : local["devices"]) {
+    EXPECT_GT(device["cost_per_1000"], 0);
+    EXPECT_GE(device["within_probability"], 0);
+    EXPECT_LE(device["within_probability"], 1);
+  }
+  auto server = ServerProcess::Start(GPUETA_SERVER_BINARY, {"--listen", "127.0.0.1:0", "--metrics-listen", "off"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<std::string> remote = {"--server", (*server)->address()};
+  remote.insert(remote.end(), question.begin(), question.end());
+  EXPECT_EQ(RunJson(remote), local);
+  ExpectOneLine(Run({"rank", kResnet, "--devices", "t4", "--batch", "1", "--limit", "soon"}), HasSubstr("--limit"));
+  ExpectOneLine(Run({"rank", kResnet, "--devices", "t4", "--batch", "1", "--price", "l40s=1"}), HasSubstr("l40s"));
+  ExpectOneLine(Run({"rank", kResnet, "--devices", "t4", "--batch", "1", "--confidence", "0.2"}),
+                HasSubstr("--confidence"));
+  EXPECT_EQ(Run({"rank", kResnet}).status, kUsage);
+}
+
+TEST_F(CliTest, PassesAreChosenByNameAndShown) {
+  const auto ask = [&](const std::string& passes) {
+    return RunJson(
+        {"predict", kBert, "--device", "h100-sxm", "--batch", "1", "--seq", "64", "--passes", passes, "--explain"});
+  };
+  const json fused = ask("fuse-attention,fuse-epilogues");
+  ASSERT_EQ(fused["passes"].size(), 2U);
+  EXPECT_THAT(fused["passes"][0].get<std::string>(), AllOf(HasSubstr("fuse-attention"), HasSubstr("become")));
+  const auto has_attention = [](const json& answer) {
+    return std::ranges::any_of(answer["devices"][0]["kernels"], [](const json& k) { return k["op"] == "attention"; });
+  };
+  EXPECT_TRUE(has_attention(fused));
+  EXPECT_FALSE(has_attention(ask("merge-products")));
+  ExpectOneLine(Run({"predict", kBert, "--device", "t4", "--seq", "8", "--passes", "fuse-all"}),
+                AllOf(HasSubstr("fuse-all"), HasSubstr("fuse-residual-norms")));
+}
+
+TEST_F(CliTest, OptionsThatWouldChangeNothingAreErrors) {
+  const std::string trace = GPUETA_SOURCE_DIR "/tests/data/traces/resnet18_b1_64px_infer.pt.trace.json";
+  ExpectOneLine(Run({"predict", kResnet, "--device", "t4", "--batch", "1", "--kv-dtype", "fp8"}),
+                HasSubstr("--kv-dtype"));
+  ExpectOneLine(Run({"predict", trace, "--device", "t4", "--phase", "decode"}), HasSubstr("--phase"));
+  ExpectOneLine(Run({"predict", trace, "--device", "t4", "--train"}), HasSubstr("--train"));
+  EXPECT_EQ(Run({"predict", kResnet, "--device", "t4", "--batch", "1", "--optimiser", "sgd"}).status, kUsage);
+}
+
+TEST_F(CliTest, EstimatorsAreComparedByName) {
+  std::string rows = kVectorHeader;
+  for (int n = 1; n <= 40; ++n)
+    rows += fmt::format("t4,test,kernel,fp32,add,{},1024,2,,,,,,,{}\n", 64 * n, 3 + 0.8 * n);
+  const std::string measured = Write("v.csv", rows);
+  const std::string profile = Path("t4.profile");
+  ASSERT_EQ(Run({"fit", "--device", "t4", "--measurements", measured, "--out", profile}).status, 0);
+  const json ladder = RunJson({"eval", "--profile", profile, "--measurements", measured, "--estimator",
+                               "default,kernel-wise,layer-wise,roofline"});
+  ASSERT_EQ(ladder.size(), 4U);
+  EXPECT_EQ(ladder[1]["asked"], "kernel-wise");
+  EXPECT_LT(ladder[1]["mape"], 0.01);  // the rows are a line
+  EXPECT_GT(ladder[3]["mape"], ladder[1]["mape"]);
+  ExpectOneLine(Run({"eval", "--measurements", measured, "--device", "rtx-4090", "--estimator", "default,kernel-wise"}),
+                AllOf(HasSubstr("kernel-wise"), HasSubstr("there are")));
+  ExpectOneLine(Run({"predict", kResnet, "--device", "t4", "--batch", "1", "--estimator", "oracle"}),
+                AllOf(HasSubstr("oracle"), HasSubstr("roofline")));
+  EXPECT_EQ(RunJson({"predict", kResnet, "--device", "t4", "--batch", "1", "--estimator",
+                     "roofline"})["devices"][0]["estimator"],
+            "roofline");
+}
+
+TEST_F(CliTest, ErrorsDoNotSteerTheTerminal) {
+  ExpectOneLine(Run({"predict", kResnet, "--batch", "1", "--device", "t4\x1b[2J"}),
+                AllOf(HasSubstr("\\x1b[2J"), Not(HasSubstr("\x1b"))));
 }
 
 TEST_F(CliTest, InspectsAConfig) {
@@ -312,7 +466,7 @@ TEST_F(CliTest, TracesAreModelsAndMeasurements) {
   for (const char* name : {"synthetic_cuda.pt.trace.json", "synthetic_nsight.sqlite"}) {
     const std::string trace = folder + name;
     const json content = RunJson({"inspect", trace});
-    EXPECT_EQ(content["onnx_nodes"]["aten::addmm"], 2);
+    EXPECT_EQ(content["source_ops"]["aten::addmm"], 2);
     EXPECT_EQ(content["counts"]["gemm"], 4);
     for (const char* mode : {"eager", "graph"}) {
       const json answer = RunJson({"predict", trace, "--device", "h100-sxm,t4", "--mode", mode});

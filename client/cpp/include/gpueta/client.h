@@ -73,10 +73,14 @@ class Client {
   absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);
   absl::StatusOr<v1::ListModelsResponse> ListModels(const v1::ListModelsRequest& request);
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+  absl::StatusOr<v1::RankDevicesResponse> RankDevices(const v1::RankDevicesRequest& request);
 
   // `file` holds the bytes of a profile file; `parent` is `devices/{slug}` or
   // `devices/{slug}/nodes/{node}`.
   absl::StatusOr<v1::ProfileInfo> PublishProfile(const std::string& parent, std::string_view file, bool activate);
+  // The same in the shadow of the active profile: it answers nobody until it is
+  // shown to be better on what is observed. `parent` must be a device.
+  absl::StatusOr<v1::ProfileInfo> PublishProfileInShadow(const std::string& parent, std::string_view file);
   absl::StatusOr<v1::ListProfilesResponse> ListProfiles(const v1::ListProfilesRequest& request);
   absl::StatusOr<v1::GetProfileResponse> GetProfile(const v1::GetProfileRequest& request);
   absl::StatusOr<v1::ProfileInfo> ActivateProfile(const v1::ActivateProfileRequest& request);
