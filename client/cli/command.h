@@ -39,6 +39,7 @@ void AddErrors(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddAdmit(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddMaxBatch(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddPlanServing(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddFitOverhead(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddDevices(CLI::App& app, const Globals& globals, Chosen& chosen);
 
 }  // namespace gpueta::cli

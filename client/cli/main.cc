@@ -34,8 +34,9 @@ int main(int argc, char** argv) {
   app.add_option("--seed", globals.seed, "Seed wherever anything is random")->capture_default_str();
 
   Chosen chosen;
-  for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddImportTrace, AddCompare, AddFit,
-                         AddEval, AddAdmit, AddMaxBatch, AddPlanServing, AddProfile, AddModel, AddErrors, AddHealth}) {
+  for (const auto add :
+       {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddImportTrace, AddCompare, AddFit, AddEval, AddAdmit,
+        AddMaxBatch, AddPlanServing, AddFitOverhead, AddProfile, AddModel, AddErrors, AddHealth}) {
     add(app, globals, chosen);
   }
   try {

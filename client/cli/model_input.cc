@@ -76,6 +76,19 @@ void AddRunOptions(CLI::App& command, RunArgs& args) {
   command.add_option("--optimiser", args.optimiser, "With --train: none, sgd, adam or adamw")->capture_default_str();
 }
 
+absl::StatusOr<std::optional<std::string>> ReadConfig(const std::string& path) {
+  if (!IsConfigPath(path)) return std::nullopt;
+  GPUETA_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(path));
+  if (!IsHuggingFaceConfig(text)) return std::nullopt;
+  return text;
+}
+
+std::string ModelDisplayName(const std::string& path) {
+  const std::filesystem::path file(path);
+  const bool plain = file.stem() == "config" && file.has_parent_path();
+  return (plain ? file.parent_path().filename() : file.stem()).string();
+}
+
 absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOptions& options) {
   if (path.ends_with(".onnx")) return ImportOnnxFile(path);
   if (IsTraceFile(path)) return ImportTraceFile(path);
@@ -86,10 +99,7 @@ absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOption
   }
   GPUETA_RETURN_IF_ERROR(text.status());
   if (IsHuggingFaceConfig(*text)) {
-    const std::filesystem::path file(path);
-    const bool plain = file.stem() == "config" && file.has_parent_path();
-    absl::StatusOr<Graph> graph =
-        ImportHuggingFace(*text, (plain ? file.parent_path().filename() : file.stem()).string(), options);
+    absl::StatusOr<Graph> graph = ImportHuggingFace(*text, ModelDisplayName(path), options);
     return graph.ok() ? std::move(graph) : Prefixed(graph.status(), path);
   }
   absl::StatusOr<Graph> graph = wire::ReadGraphText(*text);

@@ -45,6 +45,11 @@ void AddRunOptions(CLI::App& command, RunArgs& args);
 // gpueta.v1.Graph). NOT_FOUND for a missing file.
 absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOptions& options = {});
 
+// The text of a Hugging Face config.json; nullopt for a file of another format.
+absl::StatusOr<std::optional<std::string>> ReadConfig(const std::string& path);
+// "llama-3-8b" of llama-3-8b/config.json, "small" of small.json.
+std::string ModelDisplayName(const std::string& path);
+
 // The same as it runs: passes for precision, training, parallelism and fusion
 // applied. Configs take the grain that the mode stands for: op by op in eager
 // and compiled, as serving engines run in graph. INVALID_ARGUMENT naming the
