@@ -95,6 +95,7 @@ class ServerImpl final : public Server {
             options.profile_policy,
             [this](const ShadowRun& run, ProfileStep step) { work_.Post([this, run, step] { TakeStep(run, step); }); }),
         metrics_(ServedMethods()),
+        served_(static_cast<std::size_t>(limits_.serving_bytes)),
         watches_(work_, limits_),
         task_watches_(work_, limits_),
         prediction_service_(MakePredictionService(parts())),
@@ -140,7 +141,9 @@ class ServerImpl final : public Server {
   }
 
  private:
-  ServiceParts parts() { return {*profiles_, *models_, *feedback_, shadows_, metrics_, work_, intake_, limits_}; }
+  ServiceParts parts() {
+    return {*profiles_, *models_, *feedback_, shadows_, metrics_, work_, intake_, tables_, served_, limits_};
+  }
 
   // Which profile answers for a device now.
   void TellProfile(const std::string& device) {
@@ -195,8 +198,10 @@ class ServerImpl final : public Server {
   std::unique_ptr<Feedback> feedback_;
   ShadowRuns shadows_;
   Metrics metrics_;
+  ServedModels served_;
   WorkQueue work_;
-  WorkQueue intake_{kIntakeNiceness};  // destroyed first: it posts to work_
+  WorkQueue intake_{kIntakeNiceness};  // destroyed before work_, to which it posts
+  WorkQueue tables_;
   ProfileWatches watches_;
   TaskWatches task_watches_;
   std::unique_ptr<grpc::Service> prediction_service_;

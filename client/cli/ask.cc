@@ -9,6 +9,7 @@
 #include <set>
 
 #include "client/cli/inputs.h"
+#include "client/cli/serving_input.h"
 #include "core/base/errors.h"
 #include "core/wire/graph_codec.h"
 #include "core/wire/prediction_codec.h"
@@ -17,8 +18,6 @@
 
 namespace gpueta::cli {
 namespace {
-
-std::string ResourceName(const std::string& model) { return model.starts_with("models/") ? model : "models/" + model; }
 
 // The user's own spec, of one of the devices asked for.
 absl::StatusOr<std::optional<DeviceSpec>> OwnSpec(const ModelQuestion& question) {

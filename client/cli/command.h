@@ -43,6 +43,7 @@ void AddMaxBatch(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddPlanServing(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddRank(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddReport(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddFitOverhead(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddDevices(CLI::App& app, const Globals& globals, Chosen& chosen);
 
 }  // namespace gpueta::cli

@@ -37,8 +37,8 @@ int main(int argc, char** argv) {
   Chosen chosen;
   for (const auto add :
        {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddEmulate, AddImportTrace, AddCompare, AddFit,
-        AddEval, AddReport, AddRank, AddAdmit, AddMaxBatch, AddPlanServing, AddProfile, AddKernels, AddModel, AddErrors,
-        AddHealth}) {
+        AddEval, AddReport, AddRank, AddAdmit, AddMaxBatch, AddPlanServing, AddFitOverhead, AddProfile, AddKernels,
+        AddModel, AddErrors, AddHealth}) {
     add(app, globals, chosen);
   }
   try {

@@ -99,6 +99,19 @@ ExecutionMode ExecutionOf(RunMode mode) {
   return mode == RunMode::kGraph ? ExecutionMode::kGraph : ExecutionMode::kEager;
 }
 
+absl::StatusOr<std::optional<std::string>> ReadConfig(const std::string& path) {
+  if (!IsConfigPath(path)) return std::nullopt;
+  GPUETA_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(path));
+  if (!IsHuggingFaceConfig(text)) return std::nullopt;
+  return text;
+}
+
+std::string ModelDisplayName(const std::string& path) {
+  const std::filesystem::path file(path);
+  const bool plain = file.stem() == "config" && file.has_parent_path();
+  return (plain ? file.parent_path().filename() : file.stem()).string();
+}
+
 absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOptions& options) {
   if (path.ends_with(".onnx") || IsTraceFile(path)) {
     GPUETA_RETURN_IF_ERROR(CheckOneGraph(path, options));
@@ -111,10 +124,7 @@ absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOption
   }
   GPUETA_RETURN_IF_ERROR(text.status());
   if (IsHuggingFaceConfig(*text)) {
-    const std::filesystem::path file(path);
-    const bool plain = file.stem() == "config" && file.has_parent_path();
-    absl::StatusOr<Graph> graph =
-        ImportHuggingFace(*text, (plain ? file.parent_path().filename() : file.stem()).string(), options);
+    absl::StatusOr<Graph> graph = ImportHuggingFace(*text, ModelDisplayName(path), options);
     return graph.ok() ? std::move(graph) : Prefixed(graph.status(), path);
   }
   absl::StatusOr<Graph> graph = wire::ReadGraphText(*text);

@@ -54,6 +54,11 @@ void AddRunOptions(CLI::App& command, RunArgs& args);
 // that only a config can follow, with a file that is one graph already.
 absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOptions& options = {});
 
+// The text of a Hugging Face config.json; nullopt for a file of another format.
+absl::StatusOr<std::optional<std::string>> ReadConfig(const std::string& path);
+// "llama-3-8b" of llama-3-8b/config.json, "small" of small.json.
+std::string ModelDisplayName(const std::string& path);
+
 // ReadModel with passes for precision, parallelism, fusion and training applied.
 // Configs take the grain that the mode stands for: op by op in eager and
 // compiled, as serving engines run in graph. INVALID_ARGUMENT naming the option

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,7 +17,6 @@
 #include "client/cli/serving_input.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
-#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 namespace {
@@ -50,30 +50,26 @@ struct Configuration {
   const Point* best = nullptr;  // the largest rate
 };
 
-Configuration Sweep(const PlanServingArgs& args, const std::string& json, const Snapshot& snapshot,
-                    const LatencyLimits& limits, const Prices& prices, const std::string& device,
-                    std::int64_t tensor_ranks) {
+Configuration Sweep(const PlanServingArgs& args, LocalEngines& engines, const LatencyLimits& limits,
+                    const Prices& prices, const std::string& device, std::int64_t tensor_ranks) {
   Configuration out{.device = device, .tensor_ranks = tensor_ranks};
-  out.gpus = GpusOf({.tensor = tensor_ranks, .expert = args.serving.ep, .pipeline = args.serving.pp});
-  const absl::StatusOr<Deployment> deployment = DeploymentOf(args.serving, tensor_ranks);
-  const absl::StatusOr<Served> served = deployment.ok() ? Serve(args.serving.model, json, snapshot, device, *deployment,
-                                                                {.tokens = args.serving.token_budget,
-                                                                 .sequences = args.serving.max_sequences,
-                                                                 .context = args.isl + args.osl})
-                                                        : deployment.status();
+  const absl::StatusOr<EngineSetup> setup = SetupOf(args.serving, tensor_ranks);
+  const auto served = setup.ok() ? engines.Serve(device, *setup, args.isl + args.osl) : setup.status();
   if (!served.ok()) {
     out.problem = MessageOf(served.status());
     return out;
   }
-  out.weight_bytes = served->room.weight_bytes;
-  out.kv_blocks = served->room.blocks;
-  out.table_error = served->table.checked_error();
-  if (served->room.cache_bytes <= 0) {
+  const ServedModel& model = **served;
+  out.gpus = model.gpus;
+  out.weight_bytes = model.room.weight_bytes;
+  out.kv_blocks = model.room.blocks;
+  out.table_error = model.table.checked_error();
+  if (model.room.cache_bytes <= 0) {
     out.problem = "does not fit into memory";
     return out;
   }
-  const auto within = SteadyStatesWithin(served->model, served->table, served->room, args.isl, args.osl,
-                                         args.serving.token_budget, limits);
+  const auto within = SteadyStatesWithin(*model.model, model.table.WithOverhead(setup->overhead), model.room, args.isl,
+                                         args.osl, args.serving.token_budget, limits);
   if (!within.ok()) {
     out.problem = MessageOf(within.status());
     return out;
@@ -92,13 +88,13 @@ Configuration Sweep(const PlanServingArgs& args, const std::string& json, const 
   return out;
 }
 
-std::vector<Configuration> SweepAll(const PlanServingArgs& args, const std::string& json, const Snapshot& snapshot,
-                                    const LatencyLimits& limits, const Prices& prices) {
+std::vector<Configuration> SweepAll(const PlanServingArgs& args, LocalEngines& engines, const LatencyLimits& limits,
+                                    const Prices& prices) {
   std::vector<Configuration> all(args.devices.size() * args.tensor_ranks.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < all.size(); i = next++) {
-      all[i] = Sweep(args, json, snapshot, limits, prices, args.devices[i / args.tensor_ranks.size()],
+      all[i] = Sweep(args, engines, limits, prices, args.devices[i / args.tensor_ranks.size()],
                      args.tensor_ranks[i % args.tensor_ranks.size()]);
     }
   };
@@ -195,9 +191,13 @@ absl::Status PlanServing(const PlanServingArgs& args, const Globals& globals) {
       return InvalidArgument("--price {}={}: --devices does not name it", device, price);
     }
   }
-  GPUETA_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(args.serving.model.path));
-  GPUETA_ASSIGN_OR_RETURN(const auto snapshot, OpenSnapshot(globals, args.serving.model.profile_paths));
-  std::vector<Configuration> all = SweepAll(args, json, *snapshot, limits, prices);
+  GPUETA_ASSIGN_OR_RETURN(LocalEngines engines,
+                          LocalEngines::Open(args.serving.model.model, args.serving.model.profile_paths, globals));
+  for (const std::string& device : args.devices) {
+    const auto known = engines.snapshot().Find(device);
+    if (!known.ok()) return Prefixed(known.status(), "--devices");
+  }
+  std::vector<Configuration> all = SweepAll(args, engines, limits, prices);
   const bool none = std::ranges::none_of(all, [](const Configuration& c) { return c.weight_bytes > 0; });
   if (none) return InvalidArgument("{}", all.front().problem);
   MarkFront(all);

@@ -4,6 +4,7 @@
 #include "client/cli/command.h"
 #include "client/cli/predict_kernels.h"
 #include "client/cli/predict_model.h"
+#include "client/cli/predict_step.h"
 
 namespace gpueta::cli {
 
@@ -11,6 +12,9 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   struct Args {
     PredictKernelsArgs kernels;
     PredictModelArgs model;
+    std::string step;
+    std::string step_overhead;
+    std::string token_overhead;
   };
   auto args = std::make_shared<Args>();
   CLI::App* predict = app.add_subcommand("predict", "Predict the latency of a model, or of kernels in a CSV");
@@ -22,15 +26,28 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
           ->check(CLI::ExistingFile);
   AddQuestionOptions(*predict, args->model.question);
   auto* out = predict->add_option("--out", args->kernels.out, "With --kernels: CSV to write");
+  auto* step = predict
+                   ->add_option("--step", args->step,
+                                "Of a config.json: JSON with one step of an LLM engine, its prefill chunks and "
+                                "decode_context")
+                   ->check(CLI::ExistingFile);
+  predict->add_option("--step-overhead", args->step_overhead, "With --step: what the engine takes besides, e.g. 800us")
+      ->needs(step);
+  predict->add_option("--token-overhead", args->token_overhead, "The same for each token of the step, e.g. 2us")
+      ->needs(step);
   predict->add_flag("--explain", args->model.explain, "Every kernel of every device, and every pass");
   predict->add_flag("--csv", args->model.csv, "One line a kernel");
   predict->add_option("--trace", args->model.trace, "Write the time line as a Chrome trace, for ui.perfetto.dev");
   kernels->excludes(model);
+  for (const char* of_graphs :
+       {"--batch", "--seq", "--dim", "--phase", "--kv-len", "--attention", "--train", "--passes", "--explain", "--csv", "--trace", "--spec"}) {
+    step->excludes(predict->get_option(of_graphs));
+  }
   kernels->needs(out);
   out->needs(kernels);
   for (const char* of_models :
        {"--batch", "--seq", "--dim", "--phase", "--kv-len", "--dtype", "--kv-dtype", "--mode", "--attention", "--tp",
-        "--pp", "--ep", "--train", "--optimiser", "--passes", "--explain", "--csv", "--trace"}) {
+        "--pp", "--ep", "--train", "--optimiser", "--passes", "--explain", "--csv", "--trace", "--step"}) {
     kernels->excludes(predict->get_option(of_models));
   }
   predict->callback([args, model, kernels, &globals, &chosen] {
@@ -45,6 +62,21 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
     }
     if (model->count() == 0) throw CLI::RequiredError("MODEL or --kernels");
     if (question.devices.empty()) throw CLI::RequiredError("--device");
+    if (!args->step.empty()) {
+      const RunArgs& run = question.run;
+      chosen = [step_args = PredictStepArgs{.model = {.model = question.model,
+                                                      .profile_paths = question.profile_paths,
+                                                      .step_overhead = args->step_overhead,
+                                                      .token_overhead = args->token_overhead},
+                                            .step = args->step,
+                                            .devices = question.devices,
+                                            .ranks = run.ranks,
+                                            .dtype = run.dtype,
+                                            .kv_dtype = run.kv_dtype,
+                                            .estimator = question.estimator},
+                &globals] { return PredictStep(step_args, globals); };
+      return;
+    }
     chosen = [args, &globals] { return PredictModel(args->model, globals); };
   });
 }

@@ -24,17 +24,20 @@ std::chrono::system_clock::time_point ToSystem(std::chrono::steady_clock::time_p
          std::chrono::duration_cast<std::chrono::system_clock::duration>(deadline - std::chrono::steady_clock::now());
 }
 
-class GrpcPredictStream : public PredictStream {
+template <class Request, class Response>
+class GrpcStream : public Stream<Request, Response> {
  public:
-  explicit GrpcPredictStream(v1::PredictionService::Stub& stub) : stream_(stub.StreamPredict(&context_)) {}
-  bool Write(const v1::StreamPredictRequest& request) override { return stream_->Write(request); }
+  using Call = std::unique_ptr<grpc::ClientReaderWriter<Request, Response>>;
+  GrpcStream(v1::PredictionService::Stub& stub, Call (v1::PredictionService::Stub::*method)(grpc::ClientContext*))
+      : stream_((stub.*method)(&context_)) {}
+  bool Write(const Request& request) override { return stream_->Write(request); }
   void WritesDone() override { stream_->WritesDone(); }
-  bool Read(v1::StreamPredictResponse* response) override { return stream_->Read(response); }
+  bool Read(Response* response) override { return stream_->Read(response); }
   absl::Status Finish() override { return ToAbsl(stream_->Finish()); }
 
  private:
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::StreamPredictRequest, v1::StreamPredictResponse>> stream_;
+  Call stream_;
 };
 
 }  // namespace
@@ -111,7 +114,25 @@ absl::StatusOr<v1::PredictResponse> Client::Predict(const v1::PredictRequest& re
 }
 
 std::unique_ptr<PredictStream> Client::StreamPredict() {
-  return std::make_unique<GrpcPredictStream>(*state_->predictions);
+  return std::make_unique<GrpcStream<v1::StreamPredictRequest, v1::StreamPredictResponse>>(
+      *state_->predictions, &v1::PredictionService::Stub::StreamPredict);
+}
+
+absl::StatusOr<v1::AdmitResponse> Client::Admit(const v1::AdmitRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::Admit, request);
+}
+
+std::unique_ptr<AdmitStream> Client::StreamAdmit() {
+  return std::make_unique<GrpcStream<v1::StreamAdmitRequest, v1::StreamAdmitResponse>>(
+      *state_->predictions, &v1::PredictionService::Stub::StreamAdmit);
+}
+
+absl::StatusOr<v1::MaxBatchResponse> Client::MaxBatch(const v1::MaxBatchRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::MaxBatch, request);
+}
+
+absl::StatusOr<v1::FitEngineOverheadResponse> Client::FitEngineOverhead(const v1::FitEngineOverheadRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::FitEngineOverhead, request);
 }
 
 absl::StatusOr<v1::Model> Client::RegisterModel(const v1::RegisterModelRequest& request) {

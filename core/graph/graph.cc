@@ -170,6 +170,12 @@ absl::Status Validate(const Graph& graph) {
   if (graph.parameter_bytes < 0 || graph.parameter_bytes > kMost) {
     return FieldError("parameter_bytes", "must be between 0 and 2^60");
   }
+  if (graph.active_parameters < 0 || graph.active_parameters > kMost) {
+    return FieldError("active_parameters", "must be between 0 and 2^60");
+  }
+  if (graph.kv_bytes_per_token < 0 || graph.kv_bytes_per_token > kMost) {
+    return FieldError("kv_bytes_per_token", "must be between 0 and 2^60");
+  }
   GPUETA_ASSIGN_OR_RETURN(const std::set<std::string> declared, DeclaredSymbols(graph));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const absl::Status status = CheckNode(graph.nodes[i], i, declared);

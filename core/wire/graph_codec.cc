@@ -78,6 +78,8 @@ v1::Graph Encode(const Graph& graph) {
   message.mutable_source_op_counts()->insert(graph.source_op_counts.begin(), graph.source_op_counts.end());
   message.mutable_warnings()->Assign(graph.warnings.begin(), graph.warnings.end());
   message.mutable_inputs()->Assign(graph.inputs.begin(), graph.inputs.end());
+  message.set_active_parameters(graph.active_parameters);
+  message.set_kv_bytes_per_token(graph.kv_bytes_per_token);
   return message;
 }
 
@@ -123,6 +125,8 @@ absl::StatusOr<Graph> Decode(const v1::Graph& message) {
   graph.source_op_counts.insert(message.source_op_counts().begin(), message.source_op_counts().end());
   graph.warnings.assign(message.warnings().begin(), message.warnings().end());
   graph.inputs.assign(message.inputs().begin(), message.inputs().end());
+  graph.active_parameters = message.active_parameters();
+  graph.kv_bytes_per_token = message.kv_bytes_per_token();
   GPUETA_RETURN_IF_ERROR(Validate(graph));
   return graph;
 }

@@ -80,12 +80,6 @@ absl::Status DecodeAttention(const v1::AttentionColumns& message, KernelColumns&
   return absl::OkStatus();
 }
 
-void Encode(const Quantiles& q, v1::Quantiles& message) {
-  message.set_p50(q.p50);
-  message.set_p90(q.p90);
-  message.set_p99(q.p99);
-}
-
 Quantiles Decode(const v1::Quantiles& message) { return {message.p50(), message.p90(), message.p99()}; }
 
 constexpr std::string_view kOtherEstimator = "other";
@@ -117,6 +111,12 @@ absl::StatusOr<std::int64_t> DecodeCount(double value, std::string_view field) {
 }
 
 }  // namespace
+
+void Encode(const Quantiles& quantiles, v1::Quantiles& message) {
+  message.set_p50(quantiles.p50);
+  message.set_p90(quantiles.p90);
+  message.set_p99(quantiles.p99);
+}
 
 v1::Provenance Encode(Provenance provenance) { return static_cast<v1::Provenance>(static_cast<int>(provenance) + 1); }
 v1::Bound Encode(Bound bound) { return static_cast<v1::Bound>(static_cast<int>(bound) + 1); }

@@ -7,7 +7,7 @@ die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 # What building and running needs; nothing of it starts a service.
 build_packages=(
   ca-certificates git g++ cmake ninja-build ccache
-  libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev prometheus-cpp-dev
+  libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev prometheus-cpp-dev libcivetweb-dev
   libdnnl-dev opencl-headers ocl-icd-opencl-dev libsqlite3-dev zlib1g-dev libeigen3-dev libopenblas-serial-dev libcli11-dev
   nlohmann-json3-dev libspdlog-dev libfmt-dev libonnx-dev libssl-dev curl)
 # What tests need besides.

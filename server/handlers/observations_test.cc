@@ -42,8 +42,8 @@ class ObservationsTest : public testing::Test {
     const std::function<bool()> cancelled = [] { return false; };
     const PredictFeedback feedback{feedback_->ids(), *corrections, feedback_->shapes(), shadows_.kernels(),
                                    static_cast<std::uint32_t>(feedback_->Now())};
-    const absl::Status status =
-        gpueta::Predict({*devices_, *models_->Table(), limits_, feedback, cancelled}, request, response, counts);
+    const absl::Status status = gpueta::Predict({*devices_, *models_->Table(), limits_, feedback, served_, cancelled},
+                                                request, response, counts);
     EXPECT_TRUE(status.ok()) << status;
     return response;
   }
@@ -96,6 +96,7 @@ class ObservationsTest : public testing::Test {
 
   std::vector<ErrorRow> Rows(ErrorQuery query = {}) { return feedback_->Summaries(query); }
 
+  ServedModels served_{std::size_t{16} << 20};
   Limits limits_;
   std::chrono::system_clock::time_point now_{std::chrono::seconds(1'800'000'000)};
   std::shared_ptr<const ServingSnapshot> devices_;
@@ -310,6 +311,7 @@ TEST_F(ObservationsTest, ADeviceThatTheCallerDescribesIsOther) {
                                *models_->Table(),
                                limits_,
                                {feedback_->ids(), none, feedback_->shapes(), shadows_.kernels(), 1'800'000'000},
+                               served_,
                                cancelled},
                               request, response, counts)
                   .ok());
