@@ -35,10 +35,9 @@ int main(int argc, char** argv) {
   app.add_option("--seed", globals.seed, "Seed wherever anything is random")->capture_default_str();
 
   Chosen chosen;
-  for (const auto add :
-       {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddEmulate, AddImportTrace, AddCompare, AddFit,
-        AddEval, AddReport, AddRank, AddAdmit, AddMaxBatch, AddPlanServing, AddFitOverhead, AddProfile, AddKernels,
-        AddModel, AddErrors, AddHealth}) {
+  for (const auto add : {AddPredict,     AddInspect,     AddDevices, AddPlan,    AddMeasure, AddEmulate, AddImportTrace,
+                         AddCompare,     AddFit,         AddEval,    AddReport,  AddRank,    AddAdmit,   AddMaxBatch,
+                         AddPlanServing, AddFitOverhead, AddProfile, AddKernels, AddModel,   AddErrors,  AddHealth}) {
     add(app, globals, chosen);
   }
   try {

@@ -39,8 +39,8 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   predict->add_flag("--csv", args->model.csv, "One line a kernel");
   predict->add_option("--trace", args->model.trace, "Write the time line as a Chrome trace, for ui.perfetto.dev");
   kernels->excludes(model);
-  for (const char* of_graphs :
-       {"--batch", "--seq", "--dim", "--phase", "--kv-len", "--attention", "--train", "--passes", "--explain", "--csv", "--trace", "--spec"}) {
+  for (const char* of_graphs : {"--batch", "--seq", "--dim", "--phase", "--kv-len", "--attention", "--train",
+                                "--passes", "--explain", "--csv", "--trace", "--spec"}) {
     step->excludes(predict->get_option(of_graphs));
   }
   kernels->needs(out);

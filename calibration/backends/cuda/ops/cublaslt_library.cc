@@ -21,7 +21,8 @@ namespace {
   F(cublasLtGetVersion)                                                                                                \
   F(cublasLtCreate)                                                                                                    \
   F(cublasLtDestroy)                                                                                                   \
-  F(cublasLtMatmul) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute)         \
+  F(cublasLtMatmul)                                                                                                    \
+  F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute)                           \
       F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute)                 \
           F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) \
               F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoGetIds) F(cublasLtMatmulAlgoInit)                  \
