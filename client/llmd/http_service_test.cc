@@ -1,6 +1,5 @@
 #include "client/llmd/http_service.h"
 
-#include <civetweb.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "client/llmd/http_server.h"
+#include "client/llmd/testing_http.h"
 
 namespace gpueta::llmd {
 namespace {
@@ -123,35 +123,6 @@ TEST_F(HttpServiceTest, IsReadyWhenTheServerAnswers) {
   EXPECT_THAT(Get("/readyz", 503)["detail"].get<std::string>(), HasSubstr("no answer"));
   Post("/predict", kRow, 503);
   EXPECT_EQ(Get("/healthz")["status"], "ok");
-}
-
-// Real HTTP on loopback: `count` requests down one connection, their statuses
-// and bodies.
-std::vector<std::pair<int, std::string>> OverHttp(const std::string& address, const std::string& method,
-                                                  const std::string& path, const std::string& body, int count) {
-  std::vector<std::pair<int, std::string>> answers;
-  char error[200] = "";
-  mg_connection* connection =
-      mg_connect_client("127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1)), 0, error, sizeof(error));
-  EXPECT_NE(connection, nullptr) << error;
-  if (connection == nullptr) return answers;
-  for (int i = 0; i < count; ++i) {
-    mg_printf(connection, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", method.c_str(),
-              path.c_str(), body.size());
-    mg_write(connection, body.data(), body.size());
-    if (mg_get_response(connection, error, sizeof(error), 10'000) < 0) {
-      ADD_FAILURE() << error;
-      break;
-    }
-    std::string text;
-    char buffer[4096];
-    for (int got = 0; (got = mg_read(connection, buffer, sizeof(buffer))) > 0;) {
-      text.append(buffer, static_cast<std::size_t>(got));
-    }
-    answers.emplace_back(mg_get_response_info(connection)->status_code, text);
-  }
-  mg_close_connection(connection);
-  return answers;
 }
 
 TEST_F(HttpServiceTest, SpeaksHttpOverKeptConnections) {

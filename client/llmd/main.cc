@@ -81,7 +81,11 @@ absl::Status Run(Args args) {
   sigaddset(&stops, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stops, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // clients may go at any time
-  GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(args.server));
+  // Routers wait some 400 ms: what fails should do so soon.
+  ClientOptions options;
+  options.deadline = std::chrono::seconds(5);
+  options.attempts = 2;
+  GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(args.server, options));
   GPUETA_RETURN_IF_ERROR(SetEngine(args, client, args.options.engine));
   RowPredictor predictor(args.options, [&client](const v1::AdmitRequest& request) { return client.Admit(request); });
   HttpService service(predictor, Now);

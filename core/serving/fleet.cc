@@ -201,52 +201,65 @@ absl::Status Fleet::Apply(FleetChange change) {
     if (entry.ready) replicas_[places_.at(name)].state.waiting.push_back(request);
     entry.described.replica.state.waiting.push_back(request);
   }
+  longest_ = 0;
+  all_ready_ = false;
+  for (Ready& ready : ready_) ready.used = false;
+  for (const Entry& entry : entries_) {
+    longest_ = std::max(longest_, entry.longest);
+    ready_[entry.described.engine].used = true;
+  }
   return absl::OkStatus();
 }
 
 std::int64_t Fleet::LongestFor(const DescribedCandidate& candidate) const {
-  std::int64_t longest = candidate.candidate.prompt_tokens + candidate.candidate.output_tokens;
-  for (const Entry& entry : entries_) longest = std::max(longest, entry.longest);
-  return longest;
+  return std::max(longest_, candidate.candidate.prompt_tokens + candidate.candidate.output_tokens);
 }
 
 std::size_t Fleet::DecisionsFor(const DescribedCandidate& candidate) const {
   return candidate.among.empty() ? entries_.size() : candidate.among.size();
 }
 
-absl::Status Fleet::Prepare(const FindServed& find_served, std::int64_t longest) {
-  std::vector<bool> found(engines_.size());
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    Entry& entry = entries_[i];
-    Replica& replica = replicas_[i];
-    const std::size_t e = entry.described.engine;
-    const std::string field = fmt::format("engines[{}]", e);
-    if (!found[e]) {
-      auto served = find_served(e, longest);
-      if (!served.ok()) return InField(field, served.status());
-      if (ready_[e].served != *served) {
-        ready_[e] = {*served, std::make_unique<StepTable>((*served)->table.WithOverhead(engines_[e].overhead))};
-      }
-      found[e] = true;
-    }
-    if (!entry.ready) {
-      EngineLimits limits = engines_[e].limits;
-      if (limits.kv_blocks == 0) limits.kv_blocks = ready_[e].served->room.blocks;
-      if (limits.kv_blocks == 0) {
-        return FieldError(field, "the model does not fit into the device's memory; give kv_blocks, or more ranks");
-      }
-      replica = entry.described.replica;
-      if (entry.described.metrics.has_value()) {
-        GPUETA_ASSIGN_OR_RETURN(EngineState state, StateFrom(*entry.described.metrics, limits));
-        state.step_in_flight_us = replica.state.step_in_flight_us;
-        state.waiting.insert(state.waiting.end(), replica.state.waiting.begin(), replica.state.waiting.end());
-        replica.state = std::move(state);
-      }
-      replica.state.limits = limits;
-      entry.ready = true;
-    }
-    replica.table = ready_[e].table.get();
+absl::Status Fleet::MakeReady(std::size_t place) {
+  Entry& entry = entries_[place];
+  Replica& replica = replicas_[place];
+  const std::size_t e = entry.described.engine;
+  EngineLimits limits = engines_[e].limits;
+  if (limits.kv_blocks == 0) limits.kv_blocks = ready_[e].served->room.blocks;
+  if (limits.kv_blocks == 0) {
+    return FieldError(fmt::format("engines[{}]", e),
+                      "the model does not fit into the device's memory; give kv_blocks, or more ranks");
   }
+  replica = entry.described.replica;
+  if (entry.described.metrics.has_value()) {
+    GPUETA_ASSIGN_OR_RETURN(EngineState state, StateFrom(*entry.described.metrics, limits));
+    state.step_in_flight_us = replica.state.step_in_flight_us;
+    state.waiting.insert(state.waiting.end(), replica.state.waiting.begin(), replica.state.waiting.end());
+    replica.state = std::move(state);
+  }
+  replica.state.limits = limits;
+  replica.table = ready_[e].table.get();
+  entry.ready = true;
+  return absl::OkStatus();
+}
+
+absl::Status Fleet::Prepare(const FindServed& find_served, std::int64_t longest) {
+  for (std::size_t e = 0; e < ready_.size(); ++e) {
+    if (!ready_[e].used) continue;
+    auto served = find_served(e, longest);
+    if (!served.ok()) return InField(fmt::format("engines[{}]", e), served.status());
+    if (ready_[e].served == *served) continue;
+    ready_[e].table = std::make_unique<StepTable>((*served)->table.WithOverhead(engines_[e].overhead));
+    ready_[e].served = *std::move(served);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].described.engine == e) entries_[i].ready = false;
+    }
+    all_ready_ = false;
+  }
+  if (all_ready_) return absl::OkStatus();
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!entries_[i].ready) GPUETA_RETURN_IF_ERROR(MakeReady(i));
+  }
+  all_ready_ = true;
   return absl::OkStatus();
 }
 

@@ -94,7 +94,9 @@ class Fleet {
   };
 
   absl::Status CheckChange(FleetChange& change) const;
+  // Finds the tables; replicas whose state is new are made ready.
   absl::Status Prepare(const FindServed& find_served, std::int64_t longest);
+  absl::Status MakeReady(std::size_t place);
   // Of a replica by its name; NOT_FOUND naming `field`.
   absl::StatusOr<std::size_t> PlaceOf(std::string_view field, const std::string& name) const;
   void Remove(const std::vector<std::string>& names);
@@ -107,8 +109,13 @@ class Fleet {
   std::vector<Entry> entries_;
   std::vector<Replica> replicas_;
   std::unordered_map<std::string, std::size_t> places_;
+  // Of all entries; kept by Apply, so that a question about a few replicas need
+  // not look at all.
+  std::int64_t longest_ = 0;
+  bool all_ready_ = false;
   // By engine; replicas point to the tables, which have the engine's overhead.
   struct Ready {
+    bool used = false;
     std::shared_ptr<const ServedModel> served;
     std::unique_ptr<StepTable> table;
   };

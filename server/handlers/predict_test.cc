@@ -100,14 +100,14 @@ TEST_F(PredictTest, AnswersAKernelAsThePredictorDoes) {
 
 TEST_F(PredictTest, AnswersStepsAsTheStepModelDoes) {
   const std::string name = "models/" + models_->RegisterConfig(testing::SmallLlama(), "small", "").value()->hash;
-  const auto response =
-      Ask(Request("steps { model: '" + name + R"(' deployment { tensor_ranks: 2 } overhead { step_us: 100 token_us: 1 }
+  const auto response = Ask(
+      Request("steps { model: '" + name + R"(' deployment { dtype: DTYPE_FP16 } overhead { step_us: 100 token_us: 1 }
          steps { decode_context: [100, 2000] }
          steps { prefill { new_tokens: 512 cached_tokens: 64 } decode_context: 9 } })",
-                  {"h100-sxm", "a100-sxm4-80gb"}));
+              {"h100-sxm", "t4"}));
   ASSERT_TRUE(response.ok()) << response.status();
   ASSERT_EQ(response->devices(1).steps().steps_size(), 2);
-  const StepModel model = StepModel::Compile(testing::SmallLlama(), "small", {.ranks = {.tensor = 2}}).value();
+  const StepModel model = StepModel::Compile(testing::SmallLlama(), "small", {.dtype = DType::kFp16}).value();
   const EngineStep steps[] = {{.decode_context = {100, 2000}}, {.prefill = {{512, 64}}, .decode_context = {9}}};
   for (int i = 0; i < 2; ++i) {
     const v1::StepPrediction& got = response->devices(0).steps().steps(i);

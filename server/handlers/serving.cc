@@ -181,6 +181,8 @@ AdmitSession::~AdmitSession() = default;
 absl::Status AdmitSession::Change(const ServingContext& context, const v1::StreamAdmitRequest& request) {
   GPUETA_RETURN_IF_ERROR(
       CheckLimit("replicas", "replicas", context.limits.replicas, static_cast<std::int64_t>(request.replicas_size())));
+  GPUETA_RETURN_IF_ERROR(CheckLimit("candidates", "decisions", context.limits.decisions,
+                                    static_cast<std::int64_t>(request.candidates_size())));
   GPUETA_ASSIGN_OR_RETURN(FleetChange change, wire::Decode(request));
   GPUETA_RETURN_IF_ERROR(CheckEngines(context, request.engines()));
   GPUETA_RETURN_IF_ERROR(NamingFleetLimit(fleet_.Apply(std::move(change))));
@@ -191,17 +193,21 @@ absl::Status AdmitSession::Change(const ServingContext& context, const v1::Strea
 absl::Status AdmitSession::Judge(const ServingContext& context, const v1::StreamAdmitRequest& request,
                                  v1::StreamAdmitResponse& response) {
   const std::vector<DescribedCandidate> candidates = CandidatesOf(request.candidates());
-  GPUETA_RETURN_IF_ERROR(CheckDecisions(context.limits, fleet_, candidates));
+  const absl::Status allowed = CheckDecisions(context.limits, fleet_, candidates);
   const Fleet::FindServed find_served = FindServedOf(context, engines_, fleet_);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (context.cancelled()) return absl::CancelledError("the caller went away");
+    v1::Admission& out = *response.add_admissions();
+    out.set_candidate(candidates[i].id);
+    if (!allowed.ok()) {
+      EncodeStatus(allowed, *out.mutable_status());
+      continue;
+    }
     const auto admission = fleet_.Judge(candidates[i], find_served);
     if (absl::IsAborted(admission.status())) return admission.status();
-    v1::Admission& out = *response.add_admissions();
     if (admission.ok()) {
       wire::Encode(*admission, out);
     } else {
-      out.set_candidate(candidates[i].id);
       EncodeStatus(InField(fmt::format("candidates[{}]", i), admission.status()), *out.mutable_status());
     }
   }

@@ -215,6 +215,24 @@ TEST_F(ServingTest, AStreamHoldsNoMoreThanItMay) {
   EXPECT_EQ(LimitOf(status), "replicas");
 }
 
+TEST_F(ServingTest, TooManyDecisionsOfAnItemAreRefusedAndItsChangesHold) {
+  limits_.decisions = 2;
+  AdmitSession session(limits_);
+  const auto request = Text<v1::StreamAdmitRequest>(
+      std::string(kEngine) + "replicas { name: 'a' } candidates { prompt_tokens: 5 } candidates { prompt_tokens: 5 }");
+  v1::StreamAdmitResponse response;
+  ASSERT_EQ(With([&](const auto& context) { return session.Change(context, request); }), absl::OkStatus());
+  ASSERT_EQ(With([&](const auto& context) { return session.Judge(context, request, response); }), absl::OkStatus());
+  ASSERT_EQ(response.admissions_size(), 2);
+  EXPECT_EQ(response.admissions(0).status().code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+  const auto one = Text<v1::StreamAdmitRequest>("candidates { prompt_tokens: 5 }");
+  response.Clear();
+  ASSERT_EQ(With([&](const auto& context) { return session.Judge(context, one, response); }), absl::OkStatus());
+  EXPECT_EQ(response.admissions(0).recommended(), "a");
+  const auto three = Text<v1::StreamAdmitRequest>("candidates {} candidates {} candidates {}");
+  EXPECT_EQ(LimitOf(With([&](const auto& context) { return session.Change(context, three); })), "decisions");
+}
+
 constexpr char kMaxBatch[] = R"(
     engine { model: "models/small" device { slug: "h100-sxm" } token_budget: 2048 }
     contexts: 1024 contexts: 4096 limits { tpot { us: 5000 } ttft { us: 1e6 } }

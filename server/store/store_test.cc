@@ -148,7 +148,7 @@ TEST_F(StoreTest, RefusesANewerSchema) {
   }
   const auto store = OpenSqliteStore(path());
   EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(MessageOf(store.status()), AllOf(HasSubstr("version 3"), HasSubstr("upgrade")));
+  EXPECT_THAT(MessageOf(store.status()), AllOf(HasSubstr("version 4"), HasSubstr("upgrade")));
 }
 
 TEST_F(StoreTest, RefusesTheDatabaseOfAnotherProgram) {
