@@ -94,9 +94,10 @@ absl::StatusOr<report::ProfileReport> MakeProfileReport(const std::string& path,
   constexpr std::size_t kWorstShown = 20;
   GPUETA_ASSIGN_OR_RETURN(page.judged, ReportOf(judged, question, kWorstShown, {}));
   page.facts.push_back(
-      fmt::format("Judged on {} rows of {}. Those called measured it remembers one by one; of the others it may have been fitted to "
-      "some.",
-      rows.size(), fmt::join(measurements, ", ")));
+      fmt::format("Judged on {} rows of {}. Those called measured it remembers one by one; of the others it may have "
+                  "been fitted to "
+                  "some.",
+                  rows.size(), fmt::join(measurements, ", ")));
   page.points = MeasuredPoints(judged.rows);
   return page;
 }

@@ -219,8 +219,7 @@ std::string BatchTable(const ModelReport& report, const std::vector<std::string>
   std::vector<std::vector<Cell>> rows;
   for (const std::string& device : devices) {
     const bool drawn = rows.size() < kMostCurves;
-    std::vector<Cell> row = {
-        {drawn ? "● " + device : device, false, "", drawn ? static_cast<int>(rows.size()) : -1}};
+    std::vector<Cell> row = {{drawn ? "● " + device : device, false, "", drawn ? static_cast<int>(rows.size()) : -1}};
     for (const std::int64_t batch : batches) {
       const auto at = table[device].find(batch);
       if (at == table[device].end()) {
