@@ -42,9 +42,11 @@ std::string Roofline(std::string_view name, const DeviceSpec& spec, const std::v
   std::vector<double> rates;
   std::map<std::pair<double, double>, std::set<DType>> roofs;  // by peak and bandwidth
   std::set<Op> ops;
-  const bool only_vectors =
-      std::ranges::all_of(points, [](const RooflinePoint& point) { return point.kernel.op() == Op::kVector; });
+  const bool only_vectors = std::ranges::all_of(points, [](const RooflinePoint& point) {
+    return point.kernel.op() == Op::kVector || point.kernel.op() == Op::kCollective;
+  });
   for (const RooflinePoint& point : points) {
+    if (point.kernel.op() == Op::kCollective) continue;  // links bound it
     const Counts counts = CountsOf(point.kernel);
     const auto flops = static_cast<double>(counts.flops.value());
     const auto bytes = static_cast<double>(counts.bytes().value());

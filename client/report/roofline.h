@@ -21,7 +21,8 @@ struct RooflinePoint {
 
 // FLOP/s over FLOP a byte (Williams et al. 2009), with a roof for each dtype
 // among the points (vector operators apart, unless there is nothing else): the
-// data sheet's bandwidth, then its peak. What computes nothing is left out. "" without a point to show.
+// data sheet's bandwidth, then its peak. Collectives, which links
+// bound, and what computes nothing are left out. "" without a point to show.
 std::string Roofline(std::string_view name, const DeviceSpec& spec, const std::vector<RooflinePoint>& points);
 
 }  // namespace gpueta::report
