@@ -29,6 +29,10 @@ constexpr double kUnknownRate = 0.7;
 constexpr double kSameMakeSpread = 0.05;
 constexpr double kOtherMakeSpread = 0.18;
 
+// One kind of contention stands for any: traffic that also fills the caches costs
+// models that live in them up to 12 % more (docs/accuracy.md).
+constexpr double kContentionSpread = 0.08;
+
 // A model measured while something else kept the host from its configuration.
 constexpr double kDisturbedSpread = 0.1;
 
@@ -319,7 +323,9 @@ absl::StatusOr<Emulation> Emulate(DeviceControl& control, const DeviceRates& tar
   result.neighbours = runs.size() - 1;
   result.measured_us = runs.front().graph.total.latency_us;
   const double make = SameMake(chosen.rates.spec, target.spec) ? kSameMakeSpread : kOtherMakeSpread;
-  const double unexplained = disturbance.empty() ? make : std::hypot(make, kDisturbedSpread);
+  const bool contended = space.range(Knob::kContention).has_value() && At(chosen.configuration, Knob::kContention) > 0;
+  const double unexplained = std::hypot(make, contended ? kContentionSpread : 0.0,  //
+                                        disturbance.empty() ? 0.0 : kDisturbedSpread);
   result.estimate = EstimateOf(kernels, runs, goals, target, unexplained);
   result.estimate.warnings = WarningsOf(result.classes, runs.front().graph, disturbance);
   return result;

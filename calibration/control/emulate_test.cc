@@ -115,6 +115,18 @@ TEST(EmulateTest, ADifferentMakeAndUnknownRatesWidenTheInterval) {
   EXPECT_GT(width(unknown), width(same));
 }
 
+TEST(EmulateTest, ContentionOfOneKindIsDoubted) {
+  std::mt19937 generator(2);
+  const std::vector<Kernel> model = Model(generator);
+  const auto width = [&](double bandwidth) {
+    SimulatedHost host({}, SimulatedHost::FullSpace());
+    const auto emulation = Emulate(host, Known(Target(1 - 1.0 / 16, bandwidth)), model, {}, SimulatedClock());
+    EXPECT_EQ(At(emulation->configuration, Knob::kContention) > 0, bandwidth < 0.9) << emulation->configuration_text;
+    return emulation->estimate.latency_us.p90 / emulation->estimate.latency_us.p50;
+  };
+  EXPECT_GT(width(0.5), width(1) + 0.02);
+}
+
 TEST(EmulateTest, EveryKernelIsEmulatedAndTheyAddUp) {
   std::mt19937 generator(4);
   std::vector<Kernel> model = Model(generator);

@@ -98,8 +98,12 @@ absl::Status MeasureSpec(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::string row, SpecRow(spec));
   GPUETA_RETURN_IF_ERROR(WriteWholeFile(args.out, row));
   if (globals.json) {
-    fmt::print("{}\n",
-               nlohmann::json{{"device", spec.slug}, {"launch_us", measured.launch_us}, {"path", args.out}}.dump());
+    fmt::print("{}\n", nlohmann::json{{"device", spec.slug},
+                                      {"fp32_tflops", spec.fp32_tflops},
+                                      {"mem_bandwidth_gb_s", spec.mem_bandwidth_gb_s},
+                                      {"launch_us", measured.launch_us},
+                                      {"path", args.out}}
+                           .dump());
   } else {
     fmt::print("{}: {} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, a launch {:.3g} us; written to {}\n", spec.slug,
                spec.sm_count, spec.fp32_tflops, spec.mem_bandwidth_gb_s, measured.launch_us, args.out);

@@ -27,11 +27,15 @@ namespace {
 
 using nlohmann::json;
 
-// The share by which an emulated latency may be off, the bar.
+// The share by which an emulated latency may be off. Contention of one kind stands
+// for any: beside traffic more.
 constexpr double kMostOff = 0.10;
+constexpr double kMostOffInTraffic = 0.15;
 // The same work measured twice may differ by this; more, and the machine is not
-// the same any more.
+// the same any more. Beside memory traffic latencies vary more.
 constexpr double kMostApart = 0.04;
+constexpr double kMostApartInTraffic = 0.08;
+constexpr double kMostBandwidthsApart = 0.08;
 // No further round is begun after this.
 constexpr std::chrono::seconds kPatience(30);
 
@@ -126,15 +130,16 @@ class EmulationTest : public ::testing::Test {
     const int own = cores_[0];
     const int other = cores_[1];
     std::string slug;
+    std::vector<double> bandwidths;
     const auto measure = [&]() -> std::optional<double> {
       std::optional<MemoryHog> hog;
       if (traffic) hog.emplace(other);
       if (hog.has_value() && !hog->running()) return std::nullopt;
-      if (slug.empty()) {
-        const auto capabilities = Ask({"measure", "--capabilities", "--device", "cpu", "--out", spec}, {own});
-        if (!capabilities.has_value()) return std::nullopt;
-        slug = (*capabilities)["device"];
-      }
+      const std::string row = slug.empty() ? spec : directory_.path() + "/again.csv";
+      const auto capabilities = Ask({"measure", "--capabilities", "--device", "cpu", "--out", row}, {own});
+      if (!capabilities.has_value()) return std::nullopt;
+      slug = (*capabilities)["device"];
+      bandwidths.push_back((*capabilities)["mem_bandwidth_gb_s"]);
       const auto run = Ask(With(model, {"measure", model.path, "--device", "cpu"}), {own});
       if (!run.has_value() || (*run)["disturbed"].get<bool>()) return std::nullopt;
       return (*run)["total_us"].get<double>();
@@ -152,7 +157,8 @@ class EmulationTest : public ::testing::Test {
     for (const auto& warning : round.emulated["warnings"]) {
       if (warning.get<std::string>().find("busy") != std::string::npos) return std::nullopt;
     }
-    if (std::abs(std::log(*after / *before)) > kMostApart) return std::nullopt;
+    if (std::abs(std::log(bandwidths[1] / bandwidths[0])) > kMostBandwidthsApart) return std::nullopt;
+    if (std::abs(std::log(*after / *before)) > (traffic ? kMostApartInTraffic : kMostApart)) return std::nullopt;
     return round;
   }
 
@@ -187,7 +193,7 @@ TEST_F(EmulationTest, OneCoreBesideMemoryTrafficIsPredictedFromTwo) {
   if (cores_.size() > 2) GTEST_SKIP() << "one core's traffic leaves bandwidth to spare on larger machines";
   const std::optional<Round> round = TakeUndisturbed(kOfMuchTraffic, true);
   if (!round.has_value()) GTEST_SKIP() << "the machine was busy";
-  EXPECT_LE(std::abs(round->off()), kMostOff);
+  EXPECT_LE(std::abs(round->off()), kMostOffInTraffic);
   EXPECT_THAT(round->emulated["emulation"]["configuration"].get<std::string>(),
               ::testing::Not(::testing::HasSubstr("contention 0.0")));
 }

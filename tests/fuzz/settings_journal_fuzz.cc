@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "calibration/control/card/settings_journal.h"
+#include "calibration/control/card/saved_settings.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -16,12 +16,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   if (!content->entries.empty() && content->card.empty()) std::abort();
-  std::string written = "gpueta-card-settings 1\ncard " + content->card + "\n";
-  for (const gpueta::SavedSetting& entry : content->entries) {
-    if (entry.setting.empty() || entry.setting.find(' ') != std::string::npos) std::abort();
-    written += "was " + entry.setting + " " + entry.value + "\n";
-  }
   if (content->card.empty()) return 0;
+  // Carriage returns are the one thing that is read and never written.
+  if (text.find('\r') != std::string_view::npos) return 0;
+  auto header = gpueta::JournalHeader(content->card);
+  if (!header.ok()) std::abort();
+  std::string written = *std::move(header);
+  for (const gpueta::SavedSetting& entry : content->entries) {
+    const auto line = gpueta::JournalLine(entry);
+    if (!line.ok()) std::abort();
+    written += *line;
+  }
   const auto again = gpueta::ParseSettingsJournal(written);
   if (!again.ok() || again->entries != content->entries || again->card != content->card) std::abort();
   return 0;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "calibration/control/card/nvml_settings.h"
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
 
@@ -15,6 +16,7 @@ namespace gpueta {
 namespace {
 
 constexpr std::string_view kFiles = "files:";
+constexpr std::string_view kNvml = "nvml:";
 
 class FilesCard : public CardSettings {
  public:
@@ -64,7 +66,8 @@ absl::StatusOr<std::unique_ptr<CardSettings>> OpenCardSettings(std::string_view 
   if (id.starts_with(kFiles) && id.size() > kFiles.size()) {
     return std::make_unique<FilesCard>(std::string(id.substr(kFiles.size())));
   }
-  return InvalidArgument("card \"{}\": expected files:DIRECTORY", id);
+  if (id.starts_with(kNvml)) return OpenNvmlSettings(std::string(id.substr(kNvml.size())));
+  return InvalidArgument("card \"{}\": expected files:DIRECTORY or nvml:BUS", id);
 }
 
 }  // namespace gpueta

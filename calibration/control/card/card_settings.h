@@ -23,7 +23,8 @@ class CardSettings {
 };
 
 // "files:DIRECTORY": settings are files below a directory, as in sysfs; names
-// are paths relative to it, without "..". INVALID_ARGUMENT for another id.
+// are paths relative to it, without "..". "nvml:BUS": nvml_settings.h.
+// INVALID_ARGUMENT for another id.
 absl::StatusOr<std::unique_ptr<CardSettings>> OpenCardSettings(std::string_view id);
 std::string FilesCardId(std::string_view directory);
 

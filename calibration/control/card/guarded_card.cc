@@ -57,9 +57,14 @@ bool ReadByte(int file) {
 absl::StatusOr<std::unique_ptr<GuardedCard>> GuardedCard::Open(const std::string& card_id,
                                                                const GuardOptions& options) {
   GPUETA_ASSIGN_OR_RETURN(std::unique_ptr<CardSettings> card, OpenCardSettings(card_id));
+  return Open(std::move(card), options);
+}
+
+absl::StatusOr<std::unique_ptr<GuardedCard>> GuardedCard::Open(std::unique_ptr<CardSettings> card,
+                                                               const GuardOptions& options) {
   const std::string directory = options.state_directory.empty() ? DefaultStateDirectory() : options.state_directory;
-  GPUETA_ASSIGN_OR_RETURN(SettingsJournal journal, SettingsJournal::OpenOf(directory, card_id));
-  GPUETA_RETURN_IF_ERROR(RestoreFrom(journal));
+  GPUETA_ASSIGN_OR_RETURN(SettingsJournal journal, SettingsJournal::OpenOf(directory, card->id()));
+  GPUETA_RETURN_IF_ERROR(RestoreFrom(journal, *card));
   std::unique_ptr<GuardedCard> guarded(new GuardedCard(std::move(card), std::move(journal)));
   GPUETA_RETURN_IF_ERROR(guarded->StartGuard(options));
   return guarded;
@@ -123,7 +128,7 @@ absl::Status GuardedCard::Set(const std::string& setting, const std::string& val
 }
 
 absl::Status GuardedCard::Restore() {
-  GPUETA_RETURN_IF_ERROR(RestoreFrom(journal_));
+  GPUETA_RETURN_IF_ERROR(RestoreFrom(journal_, *card_));
   before_.clear();
   return absl::OkStatus();
 }

@@ -27,6 +27,9 @@ class GuardedCard {
   // Restores first what an earlier process left. Errors as OpenCardSettings and
   // SettingsJournal::OpenOf; FAILED_PRECONDITION when the guard does not start.
   static absl::StatusOr<std::unique_ptr<GuardedCard>> Open(const std::string& card_id, const GuardOptions& options);
+  // Of a card that is open already.
+  static absl::StatusOr<std::unique_ptr<GuardedCard>> Open(std::unique_ptr<CardSettings> card,
+                                                           const GuardOptions& options);
   // Restores.
   ~GuardedCard();
   GuardedCard(const GuardedCard&) = delete;

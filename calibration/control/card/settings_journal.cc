@@ -13,20 +13,13 @@
 #include <memory>
 #include <utility>
 
-#include "calibration/control/card/card_settings.h"
-#include "core/base/csv.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
 namespace {
 
-constexpr std::string_view kHeader = "gpueta-card-settings 1";
-constexpr std::string_view kCard = "card ";
-constexpr std::string_view kWas = "was ";
 constexpr std::string_view kSuffix = ".journal";
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // far above any real journal
-
-bool IsOneLine(std::string_view text) { return text.find_first_of("\n\r", 0) == std::string_view::npos; }
 
 std::string FileNameOf(std::string_view card) {
   std::string name(card);
@@ -46,32 +39,6 @@ absl::Status WriteAll(int file, std::string_view text) {
 }
 
 }  // namespace
-
-absl::StatusOr<SavedSettings> ParseSettingsJournal(std::string_view text) {
-  SavedSettings content;
-  for (int line = 1; !text.empty(); ++line) {
-    const std::size_t end = text.find('\n');
-    if (end == std::string_view::npos) break;
-    std::string_view what = text.substr(0, end);
-    text.remove_prefix(end + 1);
-    const auto error = [&](std::string_view problem) {
-      return InvalidArgument("journal of card settings: line {}: {} {}", line, Excerpt(what), problem);
-    };
-    if (line == 1) {
-      if (what != kHeader) return error("is no header that this version knows");
-    } else if (line == 2) {
-      if (!what.starts_with(kCard) || what.size() == kCard.size()) return error("should name the card");
-      content.card = what.substr(kCard.size());
-    } else {
-      if (!what.starts_with(kWas)) return error("should say what a setting was");
-      const std::string_view rest = what.substr(kWas.size());
-      const std::size_t space = rest.find(' ');
-      if (space == std::string_view::npos || space == 0) return error("has no value");
-      content.entries.push_back({std::string(rest.substr(0, space)), std::string(rest.substr(space + 1))});
-    }
-  }
-  return content;
-}
 
 absl::StatusOr<SettingsJournal> SettingsJournal::OpenOf(const std::string& directory, std::string_view card) {
   std::error_code error;
@@ -128,15 +95,13 @@ absl::StatusOr<SavedSettings> SettingsJournal::Read() const {
 }
 
 absl::Status SettingsJournal::Append(std::string_view card, const SavedSetting& entry) {
-  if (!IsOneLine(card) || !IsOneLine(entry.value) || !IsOneLine(entry.setting) || entry.setting.empty() ||
-      entry.setting.find(' ') != std::string::npos) {
-    return InvalidArgument("setting {}: its name or value cannot be journalled", Excerpt(entry.setting));
-  }
   struct stat status {};
   std::string text;
-  if (fstat(file_, &status) == 0 && status.st_size == 0) text = fmt::format("{}\n{}{}\n", kHeader, kCard, card);
-  text += fmt::format("{}{} {}\n", kWas, entry.setting, entry.value);
-  GPUETA_RETURN_IF_ERROR(WriteAll(file_, text));
+  if (fstat(file_, &status) == 0 && status.st_size == 0) {
+    GPUETA_ASSIGN_OR_RETURN(text, JournalHeader(card));
+  }
+  GPUETA_ASSIGN_OR_RETURN(const std::string line, JournalLine(entry));
+  GPUETA_RETURN_IF_ERROR(WriteAll(file_, text + line));
   if (fdatasync(file_) != 0) return Unavailable("{}: cannot be written: {}", path_, std::strerror(errno));
   return absl::OkStatus();
 }
@@ -148,15 +113,20 @@ absl::Status SettingsJournal::Clear() {
   return absl::OkStatus();
 }
 
+absl::Status RestoreFrom(SettingsJournal& journal, CardSettings& card) {
+  GPUETA_ASSIGN_OR_RETURN(const SavedSettings content, journal.Read());
+  absl::Status first_error;
+  for (auto entry = content.entries.rbegin(); entry != content.entries.rend(); ++entry) {
+    first_error.Update(card.Write(entry->setting, entry->value));
+  }
+  return first_error.ok() ? journal.Clear() : first_error;
+}
+
 absl::Status RestoreFrom(SettingsJournal& journal) {
   GPUETA_ASSIGN_OR_RETURN(const SavedSettings content, journal.Read());
   if (content.entries.empty()) return journal.Clear();
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<CardSettings> card, OpenCardSettings(content.card));
-  absl::Status first_error;
-  for (auto entry = content.entries.rbegin(); entry != content.entries.rend(); ++entry) {
-    first_error.Update(card->Write(entry->setting, entry->value));
-  }
-  return first_error.ok() ? journal.Clear() : first_error;
+  return RestoreFrom(journal, *card);
 }
 
 absl::StatusOr<int> ReplayStaleJournals(const std::string& directory) {

@@ -3,29 +3,13 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "calibration/control/card/card_settings.h"
+#include "calibration/control/card/saved_settings.h"
 
 namespace gpueta {
-
-struct SavedSetting {
-  std::string setting;
-  std::string value;  // before it was first changed
-
-  friend bool operator==(const SavedSetting&, const SavedSetting&) = default;
-};
-
-struct SavedSettings {
-  std::string card;  // as OpenCardSettings takes it; empty: an empty journal
-  std::vector<SavedSetting> entries;
-};
-
-// Text lines: "gpueta-card-settings 1", "card ID", then "was SETTING VALUE" for
-// each. A last line without its end is left out: its setting was not changed
-// yet. INVALID_ARGUMENT naming the line for anything else.
-absl::StatusOr<SavedSettings> ParseSettingsJournal(std::string_view text);
 
 // A journal file that this process holds the lock of. The lock lasts until this
 // object and every copy of its descriptor in other processes are closed. Files
@@ -62,6 +46,8 @@ class SettingsJournal {
 // Writes back what the journal says, the last change first, and clears it.
 // An empty journal: nothing to do. The first error of the card; other settings
 // are written back nevertheless, and the journal stays.
+absl::Status RestoreFrom(SettingsJournal& journal, CardSettings& card);
+// The same on the card that the journal names.
 absl::Status RestoreFrom(SettingsJournal& journal);
 
 // Restores from every journal in `directory` that no process holds: what a
