@@ -34,12 +34,15 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, co
     std::from_chars(device.data() + kCuda.size(), device.data() + device.size(), ordinal);
     CudaOptions cuda;
     if (options.timing.has_value()) cuda.timing = *options.timing;
+    cuda.own_kernels = options.own_kernels;
     absl::StatusOr<std::unique_ptr<Backend>> backend = OpenCudaBackend(ordinal, cuda);
     if (absl::IsFailedPrecondition(backend.status())) {
       return FailedPrecondition("{}: {}; use cpu or replay:FILE.csv", device, MessageOf(backend.status()));
     }
     return backend;
   }
+  if (options.own_kernels != nullptr)
+    return InvalidArgument("{}: kernels of manifests run on CUDA devices only", device);
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       InvalidArgument("device \"{}\": expected auto, cpu, cuda:N or replay:FILE.csv", device);
   if (device == "cpu") backend = OpenCpuBackend();

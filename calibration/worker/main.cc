@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "calibration/backends/backends.h"
+#include "calibration/backends/manifest/manifest_kernels.h"
 #include "calibration/control/card/settings_journal.h"
 #include "calibration/worker/calibrate.h"
 #include "calibration/worker/candidates.h"
@@ -31,6 +32,7 @@ struct Args {
   std::size_t budget = 400;
   double time_s = 600;
   std::vector<std::string> workload;
+  std::vector<std::string> own_kernels;  // manifests
   std::string dtype = "fp32";
   std::string out;
   std::string measurements_out;
@@ -49,7 +51,8 @@ struct Args {
 };
 
 // The kernels a replay can answer; generated shapes elsewhere.
-absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, const Backend& backend, const DeviceSpec& spec) {
+absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, ManifestKernels& own_kernels,
+                                                  const Backend& backend, const DeviceSpec& spec) {
   constexpr std::string_view kReplay = "replay:";
   if (args.device.starts_with(kReplay)) {
     GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows,
@@ -61,7 +64,10 @@ absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, const Backen
   CandidateOptions options;
   options.dtype = ParseDType(args.dtype).value();
   options.seed = args.seed;
-  return GenerateCandidates(backend, spec, options);
+  GPUETA_ASSIGN_OR_RETURN(std::vector<Kernel> candidates, OwnKernelCandidates(own_kernels, backend, spec, options));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> generated, GenerateCandidates(backend, spec, options));
+  candidates.insert(candidates.end(), generated.begin(), generated.end());
+  return candidates;
 }
 
 absl::StatusOr<Client> Connect(const Args& args) {
@@ -246,8 +252,10 @@ absl::Status Run(const Args& args) {
     device = chosen.device;
     fmt::print("auto: {}, because {}\n", device, chosen.reason);
   }
+  GPUETA_ASSIGN_OR_RETURN(ManifestKernels own_kernels, ManifestKernels::Read(args.own_kernels));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
-                          OpenBackend(device, {.timing = ParseTiming(args.timing)}));
+                          OpenBackend(device, {.timing = ParseTiming(args.timing),
+                                               .own_kernels = own_kernels.empty() ? nullptr : &own_kernels}));
   const std::map<std::string, std::string> labels = backend->labels();
   DeviceLock lock;
   if (const auto uuid = labels.find("uuid"); uuid != labels.end()) {
@@ -258,7 +266,7 @@ absl::Status Run(const Args& args) {
   GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
   fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count,
              spec.fp32_tflops, spec.mem_bandwidth_gb_s, spec.l2_mb);
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, *backend, spec));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, own_kernels, *backend, spec));
   if (args.watch) return Watch(*backend, spec, candidates, args);
   CalibrationOptions options;
   GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload));
@@ -291,6 +299,8 @@ int main(int argc, char** argv) {
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE))
       ->check(CLI::PositiveNumber);
   app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")
+      ->check(CLI::ExistingFile);
+  app.add_option("--kernels", args.own_kernels, "Manifests of kernels of your own to measure as well (CUDA)")
       ->check(CLI::ExistingFile);
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
   app.add_option("--out", args.out, "Write the profile to a file");

@@ -18,6 +18,8 @@
 
 namespace gpueta {
 
+class ManifestKernels;  // calibration/backends/manifest/manifest_kernels.h
+
 // What the L2 cache holds when a kernel starts.
 enum class L2State : std::uint8_t {
   kAsInModel,  // weights cold (other layers ran since), activations warm
@@ -32,6 +34,7 @@ struct CudaOptions {
   Timing timing = Timing::kGraph;
   L2State l2 = L2State::kAsInModel;
   double hung_after_us = kHungAfterUs;
+  const ManifestKernels* own_kernels = nullptr;  // of manifests; nullptr: none
 };
 
 struct CudaContext {

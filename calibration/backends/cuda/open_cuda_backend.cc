@@ -5,6 +5,7 @@
 #include "calibration/backends/cuda/ops/cublaslt_library.h"
 #include "calibration/backends/cuda/ops/cudnn_library.h"
 #include "calibration/backends/cuda/ops/vector_library.h"
+#include "calibration/backends/manifest/manifest_library.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
@@ -39,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int ordinal, const Cuda
   Add(OpenCublasLt(*parts.device), "no matrix products (cuBLASLt)", add_library, parts.notes);
   Add(OpenCudnn(*parts.device), "no convolutions (cuDNN)", add_library, parts.notes);
   Add(LoadVectorLibrary(*parts.device, VectorKernelsPtx()), "no vector operators", add_library, parts.notes);
+  if (options.own_kernels != nullptr) add_library(MakeManifestLibrary(*parts.device, *options.own_kernels));
   return MakeCudaBackend(std::move(parts), options);
 }
 
