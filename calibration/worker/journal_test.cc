@@ -13,8 +13,10 @@ const Kernel kAdd{.dtype = DType::kFp16, .work = Vector{.op = "add", .rows = 5, 
 
 MeasuredKernel Measured(const Kernel& kernel) {
   MeasuredKernel measured;
-  measured.measurement = {.device = "t4", .source = "cublaslt", .timing = Timing::kGraph, .kernel = kernel, .latency_us = 12.25};
-  measured.measurement.kernel.launch = {.kernel = "sgemm_128x64", .grid_x = 7, .grid_y = 2, .grid_z = 1, .block_x = 128};
+  measured.measurement = {
+      .device = "t4", .source = "cublaslt", .timing = Timing::kGraph, .kernel = kernel, .latency_us = 12.25};
+  measured.measurement.kernel.launch = {
+      .kernel = "sgemm_128x64", .grid_x = 7, .grid_y = 2, .grid_z = 1, .block_x = 128};
   measured.timing = {.latency_us = 12.25, .spread_us = 0.5, .relative_error = 0.004, .slowed = true};
   return measured;
 }
@@ -86,7 +88,8 @@ TEST_F(JournalTest, ALineCutShortIsLost) {
 
 TEST_F(JournalTest, NonsenseIsNoMeasurement) {
   Open();
-  for (const char* line : {"done", "done\tgemm", "done\tgemm\tt4\tx\tgraph\tnan\t0\t0\t0\t0\t0\t0\t0\t0\t-", "\t\t\t", "other\tthings"}) {
+  for (const char* line :
+       {"done", "done\tgemm", "done\tgemm\tt4\tx\tgraph\tnan\t0\t0\t0\t0\t0\t0\t0\t0\t-", "\t\t\t", "other\tthings"}) {
     std::ofstream(path_, std::ios::app) << line << '\n';
   }
   EXPECT_FALSE(Open().Find(kProduct).has_value());

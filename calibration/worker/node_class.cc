@@ -79,8 +79,8 @@ NodeClass ClassOf(std::span<const NodeMeasurements> nodes) {
     std::set<std::string> outliers;
     for (const auto& [node, ratio] : ratios) {
       const double size = std::abs(ratio.first);
-      const bool outlier = ratio.second >= kLeastKernels && size > std::log1p(kLeastDeviation) &&
-                           size > kDeviations * deviation;
+      const bool outlier =
+          ratio.second >= kLeastKernels && size > std::log1p(kLeastDeviation) && size > kDeviations * deviation;
       if (outlier) outliers.insert(node);
       result.deviations.push_back(
           {.node = node, .key = key, .kernels = ratio.second, .ratio = std::exp(ratio.first), .outlier = outlier});
@@ -96,8 +96,8 @@ NodeClass ClassOf(std::span<const NodeMeasurements> nodes) {
 }
 
 std::vector<NodeDeviation> DeviationsFrom(const Profile& of_class, const NodeMeasurements& node) {
-  const Predictor predictor(of_class.spec,
-                            std::make_shared<const CompiledProfile>(LoadedProfile{.profile = of_class}), nullptr);
+  const Predictor predictor(of_class.spec, std::make_shared<const CompiledProfile>(LoadedProfile{.profile = of_class}),
+                            nullptr);
   std::map<TableKey, std::vector<double>> ratios;
   for (const Measurement& row : node.rows) {
     const TableKey key = KeyOfRow(row);

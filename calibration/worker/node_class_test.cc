@@ -11,9 +11,7 @@
 namespace gpueta {
 namespace {
 
-double TrueUs(const Kernel& kernel) {
-  return 3 + 1.4 * static_cast<double>(CountsOf(kernel).flops.value()) / 0.2e6;
-}
+double TrueUs(const Kernel& kernel) { return 3 + 1.4 * static_cast<double>(CountsOf(kernel).flops.value()) / 0.2e6; }
 
 // A node that measures every kernel with 1 % noise, and is so many times as slow as
 // others in products.
@@ -23,7 +21,8 @@ NodeMeasurements Node(const std::string& name, double slow = 1, int kernels = 60
   NodeMeasurements node{.node = name};
   for (int i = 0; i < kernels; ++i) {
     Measurement row{.device = "cpu-test", .timing = Timing::kGraph};
-    row.kernel = {.dtype = DType::kFp32, .work = Gemm{.m = 8 + 3 * (i % 37), .n = 64 * (1 + i % 11), .k = 64 * (1 + i % 7)}};
+    row.kernel = {.dtype = DType::kFp32,
+                  .work = Gemm{.m = 8 + 3 * (i % 37), .n = 64 * (1 + i % 11), .k = 64 * (1 + i % 7)}};
     row.latency_us = TrueUs(row.kernel) * slow * std::exp(noise(random));
     node.rows.push_back(row);
     row.kernel.work = Vector{.op = "add", .rows = 10 + i, .cols = 64, .operands = 2};
@@ -34,8 +33,8 @@ NodeMeasurements Node(const std::string& name, double slow = 1, int kernels = 60
 }
 
 int Outliers(const std::vector<NodeDeviation>& deviations, const std::string& node) {
-  return static_cast<int>(std::ranges::count_if(
-      deviations, [&](const NodeDeviation& d) { return d.outlier && d.node == node; }));
+  return static_cast<int>(
+      std::ranges::count_if(deviations, [&](const NodeDeviation& d) { return d.outlier && d.node == node; }));
 }
 
 TEST(NodeClassTest, HealthyNodesDifferByNoiseOnly) {
@@ -86,8 +85,13 @@ TEST(NodeClassTest, AFewKernelsAreNoEvidence) {
 }
 
 TEST(NodeClassTest, ANodeIsComparedWithItsClassesProfile) {
-  const DeviceSpec spec = {.slug = "cpu-test", .architecture = "CPU", .sm_count = 2, .boost_clock_mhz = 3000,
-                           .mem_bandwidth_gb_s = 20, .l2_mb = 32, .fp32_tflops = 0.2};
+  const DeviceSpec spec = {.slug = "cpu-test",
+                           .architecture = "CPU",
+                           .sm_count = 2,
+                           .boost_clock_mhz = 3000,
+                           .mem_bandwidth_gb_s = 20,
+                           .l2_mb = 32,
+                           .fp32_tflops = 0.2};
   const Profile profile = FitProfile(spec, Node("class").rows).value();
   for (const NodeDeviation& d : DeviationsFrom(profile, Node("fine"))) EXPECT_FALSE(d.outlier) << Describe(d);
   const std::vector<NodeDeviation> slow = DeviationsFrom(profile, Node("slow", 1.2));

@@ -10,23 +10,24 @@
 namespace gpueta {
 
 // Of CUDA 12.0 and newer; without one of these the driver is of no use.
-#define GPUETA_DRIVER_FUNCTIONS(F)                                                                                   \
-  F(cuInit)                                                                                                          \
-  F(cuGetErrorName)                                                                                                  \
-  F(cuDriverGetVersion)                                                                                              \
-  F(cuDeviceGetCount)                                                                                                \
-  F(cuDeviceGet)                                                                                                     \
-  F(cuDeviceGetName)                                                                                                 \
-  F(cuDeviceGetUuid)                                                                                                 \
-  F(cuDeviceGetPCIBusId)                                                                                             \
-  F(cuDeviceGetAttribute) F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease)               \
-      F(cuCtxSetCurrent) F(cuCtxSetLimit) F(cuMemAlloc) F(cuMemFree) F(cuMemGetInfo) F(cuMemcpyHtoD) F(cuMemcpyDtoH) \
-          F(cuMemsetD8Async) F(cuLibraryLoadData) F(cuLibraryUnload) F(cuLibraryGetKernel) F(cuKernelGetAttribute)   \
-              F(cuKernelSetAttribute) F(cuOccupancyMaxActiveBlocksPerMultiprocessor) F(cuLaunchKernelEx)             \
-                  F(cuStreamCreate) F(cuStreamDestroy) F(cuStreamSynchronize) F(cuStreamBeginCapture)                \
-                      F(cuStreamEndCapture) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecordWithFlags)             \
-                          F(cuEventQuery) F(cuGraphInstantiate) F(cuGraphLaunch) F(cuGraphDestroy)                   \
-                              F(cuGraphExecDestroy)
+#define GPUETA_DRIVER_FUNCTIONS(F)                                                                                     \
+  F(cuInit)                                                                                                            \
+  F(cuGetErrorName)                                                                                                    \
+  F(cuDriverGetVersion)                                                                                                \
+  F(cuDeviceGetCount)                                                                                                  \
+  F(cuDeviceGet)                                                                                                       \
+  F(cuDeviceGetName)                                                                                                   \
+  F(cuDeviceGetUuid)                                                                                                   \
+  F(cuDeviceGetPCIBusId)                                                                                               \
+  F(cuDeviceGetAttribute)                                                                                              \
+  F(cuDeviceTotalMem)                                                                                                  \
+  F(cuDevicePrimaryCtxRetain)                                                                                          \
+  F(cuDevicePrimaryCtxRelease) F(cuCtxSetCurrent) F(cuCtxSetLimit) F(cuMemAlloc) F(cuMemFree) F(cuMemGetInfo)          \
+      F(cuMemcpyHtoD) F(cuMemcpyDtoH) F(cuMemsetD8Async) F(cuLibraryLoadData) F(cuLibraryUnload) F(cuLibraryGetKernel) \
+          F(cuKernelGetAttribute) F(cuKernelSetAttribute) F(cuOccupancyMaxActiveBlocksPerMultiprocessor)               \
+              F(cuLaunchKernelEx) F(cuStreamCreate) F(cuStreamDestroy) F(cuStreamSynchronize) F(cuStreamBeginCapture)  \
+                  F(cuStreamEndCapture) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecordWithFlags) F(cuEventQuery)   \
+                      F(cuGraphInstantiate) F(cuGraphLaunch) F(cuGraphDestroy) F(cuGraphExecDestroy)
 
 // Of CUDA 12.4: null in older drivers.
 #define GPUETA_GREEN_CONTEXT_FUNCTIONS(F) \

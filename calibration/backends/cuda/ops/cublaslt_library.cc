@@ -17,16 +17,18 @@
 namespace gpueta {
 namespace {
 
-#define GPUETA_CUBLASLT_FUNCTIONS(F)                                                                                   \
-  F(cublasLtGetVersion)                                                                                                \
-  F(cublasLtCreate)                                                                                                    \
-  F(cublasLtDestroy)                                                                                                   \
-  F(cublasLtMatmul) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute)         \
-      F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute)                 \
-          F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) \
-              F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoGetIds) F(cublasLtMatmulAlgoInit)                  \
-                  F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulAlgoConfigGetAttribute)                                   \
-                      F(cublasLtMatmulAlgoConfigSetAttribute)
+#define GPUETA_CUBLASLT_FUNCTIONS(F)                                                                            \
+  F(cublasLtGetVersion)                                                                                         \
+  F(cublasLtCreate)                                                                                             \
+  F(cublasLtDestroy)                                                                                            \
+  F(cublasLtMatmul)                                                                                             \
+  F(cublasLtMatmulDescCreate)                                                                                   \
+  F(cublasLtMatmulDescDestroy)                                                                                  \
+  F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy)                \
+      F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy)  \
+          F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoGetIds) \
+              F(cublasLtMatmulAlgoInit) F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulAlgoConfigGetAttribute)      \
+                  F(cublasLtMatmulAlgoConfigSetAttribute)
 
 struct Api {
 #define GPUETA_DECLARE(function) decltype(&::function) function = nullptr;

@@ -16,10 +16,12 @@
 namespace gpueta {
 namespace {
 
-#define GPUETA_CUDNN_FUNCTIONS(F)                                                                                 \
-  F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnCreate) F(cudnnDestroy) F(cudnnSetStream)                      \
-  F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) F(cudnnBackendSetAttribute)                    \
-  F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) F(cudnnBackendExecute)
+#define GPUETA_CUDNN_FUNCTIONS(F)                                                                    \
+  F(cudnnGetVersion)                                                                                 \
+  F(cudnnGetErrorString)                                                                             \
+  F(cudnnCreate)                                                                                     \
+  F(cudnnDestroy) F(cudnnSetStream) F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) \
+      F(cudnnBackendSetAttribute) F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) F(cudnnBackendExecute)
 
 struct Api {
 #define GPUETA_DECLARE(function) decltype(&::function) function = nullptr;
@@ -165,15 +167,15 @@ class ConvolutionGraph {
   static absl::StatusOr<std::unique_ptr<ConvolutionGraph>> Make(const Api& api, cudnnHandle_t handle,
                                                                 const Conv2d& conv, DType dtype) {
     auto graph = std::make_unique<ConvolutionGraph>();
-    GPUETA_ASSIGN_OR_RETURN(graph->input_, TensorOf(api, kInput, {conv.batch, conv.in_channels, conv.height, conv.width},
-                                                    dtype));
+    GPUETA_ASSIGN_OR_RETURN(graph->input_,
+                            TensorOf(api, kInput, {conv.batch, conv.in_channels, conv.height, conv.width}, dtype));
     GPUETA_ASSIGN_OR_RETURN(
-        graph->weights_, TensorOf(api, kWeights,
-                                  {conv.out_channels, conv.in_channels / conv.groups, conv.kernel_h, conv.kernel_w},
-                                  dtype));
-    GPUETA_ASSIGN_OR_RETURN(graph->output_, TensorOf(api, kOutput,
-                                                     {conv.batch, conv.out_channels, OutHeight(conv), OutWidth(conv)},
-                                                     dtype));
+        graph->weights_,
+        TensorOf(api, kWeights, {conv.out_channels, conv.in_channels / conv.groups, conv.kernel_h, conv.kernel_w},
+                 dtype));
+    GPUETA_ASSIGN_OR_RETURN(
+        graph->output_,
+        TensorOf(api, kOutput, {conv.batch, conv.out_channels, OutHeight(conv), OutWidth(conv)}, dtype));
     GPUETA_ASSIGN_OR_RETURN(graph->convolution_, Descriptor::Create(api, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR));
     Descriptor& c = graph->convolution_;
     const auto pair = [](std::int64_t h, std::int64_t w) { return std::vector{h, w}; };
@@ -181,14 +183,12 @@ class ConvolutionGraph {
         c.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT}));
     GPUETA_RETURN_IF_ERROR(
         c.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, std::vector{CUDNN_CROSS_CORRELATION}));
-    GPUETA_RETURN_IF_ERROR(
-        c.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::vector{std::int64_t{2}}));
+    GPUETA_RETURN_IF_ERROR(c.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::vector{std::int64_t{2}}));
     GPUETA_RETURN_IF_ERROR(
         c.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, pair(conv.dilation_h, conv.dilation_w)));
     GPUETA_RETURN_IF_ERROR(
         c.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, pair(conv.stride_h, conv.stride_w)));
-    GPUETA_RETURN_IF_ERROR(
-        c.Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, pair(conv.pad_h, conv.pad_w)));
+    GPUETA_RETURN_IF_ERROR(c.Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, pair(conv.pad_h, conv.pad_w)));
     GPUETA_RETURN_IF_ERROR(c.Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64,
                                  pair(conv.pad_h + conv.extra_pad_h, conv.pad_w + conv.extra_pad_w)));
     GPUETA_RETURN_IF_ERROR(c.Finalize());
@@ -227,10 +227,10 @@ std::string NameOf(const Descriptor& config) {
       config.GetDescriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, kMostKnobs);
   if (!knobs.ok()) return name;
   for (const Descriptor& knob : *knobs) {
-    name += fmt::format("_k{}={}",
-                        static_cast<int>(knob.Get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE,
-                                                                          CUDNN_TYPE_KNOB_TYPE)),
-                        knob.Get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64));
+    name += fmt::format(
+        "_k{}={}",
+        static_cast<int>(knob.Get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE)),
+        knob.Get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64));
   }
   return name;
 }
@@ -265,8 +265,8 @@ class Convolution : public Operation {
     bytes_.inputs[0] = size({conv.batch, conv.in_channels, conv.height, conv.width});
     bytes_.weights = size({conv.out_channels, conv.in_channels / conv.groups, conv.kernel_h, conv.kernel_w});
     bytes_.output = size({conv.batch, conv.out_channels, OutHeight(conv), OutWidth(conv)});
-    bytes_.workspace = static_cast<std::size_t>(
-        plan_.Get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64));
+    bytes_.workspace =
+        static_cast<std::size_t>(plan_.Get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64));
   }
 
   const OperandBytes& bytes() const override { return bytes_; }
