@@ -33,7 +33,9 @@ bool Parse(const std::string& text, Number& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// The fields after "done" and the key.
+std::string HeaderOf(const std::string& campaign) { return fmt::format("{}\t{}", kMagic, campaign); }
+
+// Of a line about a measured kernel.
 constexpr std::size_t kDoneFields = 15;
 
 std::string DoneLine(const std::string& key, const MeasuredKernel& m) {
@@ -69,15 +71,12 @@ std::optional<MeasuredKernel> ParseDone(const std::vector<std::string>& f) {
 
 }  // namespace
 
-absl::StatusOr<Journal> Journal::Open(const std::string& path, const std::string& campaign) {
+Journal Journal::Read(std::istream& in, const std::string& campaign) {
   Journal journal;
-  journal.path_ = path;
-  const std::string header = fmt::format("{}\t{}", kMagic, campaign);
-  std::ifstream in(path);
   std::string line;
   // A line that was cut short ends the file: no line break follows it.
-  const bool same = std::getline(in, line) && !in.eof() && line == header;
-  while (same && std::getline(in, line) && !in.eof()) {
+  journal.resumed_ = std::getline(in, line) && !in.eof() && line == HeaderOf(campaign);
+  while (journal.resumed_ && std::getline(in, line) && !in.eof()) {
     const std::vector<std::string> fields = Fields(line);
     if (fields.size() < 2) continue;
     if (fields[0] == "begun") ++journal.begun_[fields[1]];
@@ -87,9 +86,16 @@ absl::StatusOr<Journal> Journal::Open(const std::string& path, const std::string
     if (std::optional<MeasuredKernel> measured = ParseDone(fields); measured.has_value())
       journal.measured_[fields[1]] = *std::move(measured);
   }
-  journal.out_.open(path, same ? std::ios::app : std::ios::trunc);
+  return journal;
+}
+
+absl::StatusOr<Journal> Journal::Open(const std::string& path, const std::string& campaign) {
+  std::ifstream in(path);
+  Journal journal = Read(in, campaign);
+  journal.path_ = path;
+  journal.out_.open(path, journal.resumed_ ? std::ios::app : std::ios::trunc);
   // After a line that was cut short; an empty line means nothing.
-  GPUETA_RETURN_IF_ERROR(journal.Write(same ? "" : header));
+  GPUETA_RETURN_IF_ERROR(journal.Write(journal.resumed_ ? "" : HeaderOf(campaign)));
   return journal;
 }
 

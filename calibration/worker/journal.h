@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fstream>
+#include <istream>
 #include <map>
 #include <optional>
 #include <set>
@@ -20,6 +21,9 @@ class Journal {
   // seed). A file of another campaign, or one that cannot be understood, is started
   // anew. UNAVAILABLE naming the file.
   static absl::StatusOr<Journal> Open(const std::string& path, const std::string& campaign);
+
+  // What Open reads: a journal without a file. Empty for another campaign.
+  static Journal Read(std::istream& in, const std::string& campaign);
 
   // What was measured of this kernel by the same algorithm.
   std::optional<MeasuredKernel> Find(const Kernel& kernel) const;
@@ -39,6 +43,7 @@ class Journal {
  private:
   absl::Status Write(const std::string& line);
 
+  bool resumed_ = false;
   std::string path_;
   std::ofstream out_;
   std::map<std::string, MeasuredKernel> measured_;

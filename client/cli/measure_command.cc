@@ -37,7 +37,8 @@ absl::Status MeasureKernels(const MeasureArgs& args, const Globals& globals) {
     terminal::Progress progress;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       progress.Update(static_cast<double>(i) / static_cast<double>(rows.size()), Describe(rows[i].kernel));
-      const absl::StatusOr<MeasuredKernel> result = MeasureKernel(*backend, rows[i].kernel, {}, SteadyMicroseconds);
+      const absl::StatusOr<MeasuredKernel> result =
+          MeasureKernel(*backend, rows[i].kernel, backend->timing_policy(), SteadyMicroseconds);
       if (!result.ok()) return Prefixed(result.status(), fmt::format("{}:{}", args.kernels, rows[i].line));
       measured.push_back(result->measurement);
       disturbed += result->timing.disturbed ? 1 : 0;

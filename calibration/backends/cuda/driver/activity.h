@@ -31,8 +31,8 @@ class ActivityRecorder {
   virtual absl::StatusOr<std::vector<KernelActivity>> Stop() = 0;
 };
 
-// Through CUPTI. FAILED_PRECONDITION saying what is missing: this build's CUDA
-// backend, libcupti.
+// Through CUPTI; in builds with the CUDA toolkit only. FAILED_PRECONDITION where
+// libcupti is missing.
 absl::StatusOr<std::unique_ptr<ActivityRecorder>> OpenActivityRecorder();
 
 }  // namespace gpueta
