@@ -338,6 +338,45 @@ TEST_F(CliTest, MeasuresPlansFitsAndJudgesFromFilesAlone) {
   EXPECT_FALSE(json::parse(judged.standard_output, nullptr, false).is_discarded());
 }
 
+TEST_F(CliTest, AKernelOfOnesOwnIsPredictedByItsName) {
+  const std::string manifest = GPUETA_SOURCE_DIR "/examples/kernels/tiled_gemm.manifest";
+  const json checked = RunJson({"kernels", "check", manifest, "m=512", "n=4096", "k=4096"});
+  EXPECT_EQ(checked["grid"], json({64, 8, 1}));
+  EXPECT_EQ(checked["flops"], 2LL * 512 * 4096 * 4096);
+
+  const std::string shapes = Path("shapes.csv");
+  EXPECT_EQ(Run({"kernels", "sample", manifest, "-n", "40", "--device", "t4", "--out", shapes}).status, 0);
+  // "Measured" by a formula: half of the peak, and what a launch takes.
+  std::istringstream lines(ReadFile(shapes));
+  std::string measured, line;
+  std::getline(lines, line);
+  measured = line + ",latency_us\n";
+  while (std::getline(lines, line)) {
+    std::int64_t m = 0, n = 0, k = 0;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%ld,%ld,%ld", &m, &n, &k), 3);
+    const double flops = 2.0 * static_cast<double>((m + 63) / 64 * 64 * ((n + 63) / 64 * 64) * k);
+    measured += fmt::format("{},{:.6g}\n", line, 5 + flops / 4.07e6);
+  }
+  const std::string rows = Path("rows.csv");
+  EXPECT_EQ(Run({"kernels", "rows", manifest, Write("measured.csv", measured), "--device", "t4", "--out", rows}).status,
+            0);
+  const Outcome fitted = Run({"fit", "--device", "t4", "--measurements", rows, "--out", Path("own.profile")});
+  EXPECT_EQ(fitted.status, 0) << fitted.standard_error;
+  const std::string asked = Path("asked.csv");
+  const std::string shape = Write("shape.csv", "m,n,k\n1000,1000,1000\n");
+  EXPECT_EQ(Run({"kernels", "rows", manifest, shape, "--device", "t4", "--out", asked}).status, 0);
+  EXPECT_EQ(Run({"predict", "--kernels", asked, "--profile", Path("own.profile"), "--out", Path("p.csv")}).status, 0);
+  const std::string predicted = ReadFile(Path("p.csv"));
+  EXPECT_THAT(predicted, HasSubstr("tiled_gemm_64x64"));
+  EXPECT_THAT(predicted, Not(HasSubstr("roofline")));
+
+  ExpectOneLine(Run({"kernels", "check", manifest, "m=512", "n=4095", "k=64"}), HasSubstr("n: is 4095"));
+  ExpectOneLine(Run({"kernels", "check", Write("bad.manifest", "name: \"x\"\ngrid { x: \"y\" }\ndtype: DTYPE_FP32\n")}),
+                HasSubstr("bad.manifest: line 2: grid.x: \"y\" is neither a dim nor a definition"));
+  ExpectOneLine(Run({"kernels", "rows", manifest, Write("wrong.csv", "m,n\n1,64\n"), "--device", "t4", "--out", rows}),
+                HasSubstr("wrong.csv:2: k: has no value"));
+}
+
 TEST_F(CliTest, PlansOnTheLinesOfModelsAndOfFiles) {
   const std::string planned = Path("plan.csv");
   const std::vector<std::string> plan = {"plan", "--op", "gemm", "--device", "t4", "--budget", "12", "--out", planned};
