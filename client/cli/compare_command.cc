@@ -12,6 +12,7 @@
 #include "calibration/backends/measure.h"
 #include "client/cli/ask.h"
 #include "client/cli/command.h"
+#include "client/cli/json.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 #include "core/feedback/error_summary.h"
@@ -78,16 +79,15 @@ absl::Status Compare(const CompareArgs& args, const Globals& globals) {
                       {"measured_us", kernel.measured_us},
                       {"provenance", Name(kernel.part->estimate.provenance)}});
     }
-    fmt::print("{}\n", nlohmann::json{{"model", args.question.model},
-                                      {"device", args.device},
-                                      {"predicted_us", predicted.latency_us.p50},
-                                      {"measured_us", measured.total.latency_us},
-                                      {"error", total_error},
-                                      {"disturbed", measured.total.disturbed},
-                                      {"slowed", measured.total.slowed},
-                                      {"kernel_errors", ToJson(errors)},
-                                      {"kernels", list}}
-                           .dump(2));
+    fmt::print("{}\n", Dump(nlohmann::json{{"model", args.question.model},
+                                           {"device", args.device},
+                                           {"predicted_us", predicted.latency_us.p50},
+                                           {"measured_us", measured.total.latency_us},
+                                           {"error", total_error},
+                                           {"disturbed", measured.total.disturbed},
+                                           {"slowed", measured.total.slowed},
+                                           {"kernel_errors", ToJson(errors)},
+                                           {"kernels", list}}));
     return absl::OkStatus();
   }
   terminal::TextTable table({"count", "predicted", "measured", "error", "rests on", "kernel"});

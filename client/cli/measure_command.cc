@@ -9,6 +9,7 @@
 #include "calibration/control/rates.h"
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
+#include "client/cli/json.h"
 #include "client/cli/model_input.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
@@ -76,13 +77,12 @@ absl::Status MeasureModel(const MeasureArgs& args, const Globals& globals) {
   }
   if (!args.out.empty()) GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.out, rows));
   if (globals.json) {
-    fmt::print("{}\n", nlohmann::json{{"model", args.model},
-                                      {"device", backend->slug()},
-                                      {"total_us", measured.total.latency_us},
-                                      {"spread_us", measured.total.spread_us},
-                                      {"disturbed", measured.total.disturbed},
-                                      {"kernels", json}}
-                           .dump(2));
+    fmt::print("{}\n", Dump(nlohmann::json{{"model", args.model},
+                                           {"device", backend->slug()},
+                                           {"total_us", measured.total.latency_us},
+                                           {"spread_us", measured.total.spread_us},
+                                           {"disturbed", measured.total.disturbed},
+                                           {"kernels", json}}));
     return absl::OkStatus();
   }
   fmt::print("{} on {}: {} for {} kernels back to back (± {}{})\n", args.model, backend->slug(),

@@ -11,6 +11,7 @@
 #include "client/report/chrome_trace.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
+#include "core/base/printable.h"
 #include "core/base/whole_file.h"
 #include "core/predict/timeline.h"
 
@@ -199,7 +200,7 @@ absl::Status PredictModel(const PredictModelArgs& args, const Globals& globals) 
   std::set<std::string> said;
   for (const DeviceAnswer& answer : answers) {
     for (const std::string& warning : answer.estimate.warnings) {
-      if (said.insert(warning).second) fmt::print("note: {}\n", warning);
+      if (said.insert(warning).second) fmt::print("note: {}\n", Printable(warning));
     }
   }
   if (!args.trace.empty()) fmt::print("time line written to {}\n", args.trace);

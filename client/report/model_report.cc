@@ -189,7 +189,7 @@ std::string BatchChart(const ModelReport& report, const std::vector<std::string>
     values.push_back(value(at));
     curves[at.device].push_back({batches.back(), values.back()});
   }
-  const auto plain = [](double v) { return fmt::format("{:.4g}", v); };
+  const auto plain = [](double v) { return fmt::format("{:.6g}", v); };
   Chart chart(per_item ? "throughput by batch" : "latency by batch", Decades("batch", batches, plain),
               per_item ? Decades("items a second", values, plain) : Decades("p50", values, FormatUs));
   int colour = 0;
