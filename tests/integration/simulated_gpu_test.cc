@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "calibration/backends/cuda/cuda_backend.h"
-#include "calibration/backends/measure.h"
 #include "calibration/backends/cuda/simulated/simulated_library.h"
+#include "calibration/backends/measure.h"
 #include "calibration/worker/calibrate.h"
 #include "core/feedback/error_summary.h"
 #include "core/sampling/sampling.h"
@@ -83,10 +83,10 @@ class SimulatedCalibration : public testing::Test {
   static void SetUpTestSuite() {
     bench_ = new Bench(NoisyGpu());
     spec_ = new DeviceSpec(bench_->backend->Describe().value());
-    calibration_ = new Calibration(Calibrate(*bench_->backend, *spec_, Products(1, 3000),
-                                             {.budget = kBudget, .time_budget_us = 1e12, .seed = 1},
-                                             bench_->driver.Time().now)
-                                       .value());
+    calibration_ =
+        new Calibration(Calibrate(*bench_->backend, *spec_, Products(1, 3000),
+                                  {.budget = kBudget, .time_budget_us = 1e12, .seed = 1}, bench_->driver.Time().now)
+                            .value());
   }
   static void TearDownTestSuite() {
     delete calibration_;
@@ -131,9 +131,8 @@ TEST_F(SimulatedCalibration, HiddenParametersAreRecovered) {
   for (const KernelConfig& config : calibration_->profile.tables.front().kernel_configs) {
     constexpr std::int64_t kOften = 50;
     if (config.rows < kOften) continue;
-    const auto tile = std::ranges::find_if(kSimulatedTiles, [&](const SimulatedTile& t) {
-      return t.m == config.tile_m && t.n == config.tile_n;
-    });
+    const auto tile = std::ranges::find_if(
+        kSimulatedTiles, [&](const SimulatedTile& t) { return t.m == config.tile_m && t.n == config.tile_n; });
     ASSERT_NE(tile, std::end(kSimulatedTiles)) << config.kernel;
     EXPECT_EQ(config.resident_blocks, tile->resident_blocks);
     const auto& [fixed, wave, full_waves, balanced, bytes] = config.coefficients;
@@ -151,8 +150,8 @@ TEST_F(SimulatedCalibration, HiddenParametersAreRecovered) {
 
 TEST_F(SimulatedCalibration, AServerPredictsUnseenShapesFromThePublishedProfile) {
   const auto server =
-      ServerProcess::Start(GPUETA_SERVER_BINARY, {"--listen", "127.0.0.1:0", "--metrics-listen", "off", "--store", "sqlite::memory:",
-                                                  "--profiles", "off", "--drain-seconds", "0"});
+      ServerProcess::Start(GPUETA_SERVER_BINARY, {"--listen", "127.0.0.1:0", "--metrics-listen", "off", "--store",
+                                                  "sqlite::memory:", "--profiles", "off", "--drain-seconds", "0"});
   ASSERT_TRUE(server.ok()) << server.status();
   TestClient client((*server)->address());
   const std::string slug = calibration_->profile.device;

@@ -14,10 +14,11 @@
 namespace gpueta {
 namespace {
 
+// clang-format off
 #define GPUETA_CUPTI_FUNCTIONS(F) \
-  F(cuptiActivityEnable)          \
-  F(cuptiActivityDisable)         \
-  F(cuptiActivityRegisterCallbacks) F(cuptiActivityFlushAll) F(cuptiActivityGetNextRecord) F(cuptiGetResultString)
+  F(cuptiActivityEnable) F(cuptiActivityDisable) F(cuptiActivityRegisterCallbacks) F(cuptiActivityFlushAll) \
+  F(cuptiActivityGetNextRecord) F(cuptiGetResultString)
+// clang-format on
 
 struct Api {
 #define GPUETA_DECLARE(function) decltype(&::function) function = nullptr;

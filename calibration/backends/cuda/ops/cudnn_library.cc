@@ -16,12 +16,12 @@
 namespace gpueta {
 namespace {
 
-#define GPUETA_CUDNN_FUNCTIONS(F)                                                                    \
-  F(cudnnGetVersion)                                                                                 \
-  F(cudnnGetErrorString)                                                                             \
-  F(cudnnCreate)                                                                                     \
-  F(cudnnDestroy) F(cudnnSetStream) F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) \
-      F(cudnnBackendSetAttribute) F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) F(cudnnBackendExecute)
+// clang-format off
+#define GPUETA_CUDNN_FUNCTIONS(F) \
+  F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnCreate) F(cudnnDestroy) F(cudnnSetStream) \
+  F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) F(cudnnBackendSetAttribute) \
+  F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) F(cudnnBackendExecute)
+// clang-format on
 
 struct Api {
 #define GPUETA_DECLARE(function) decltype(&::function) function = nullptr;
