@@ -15,9 +15,9 @@ namespace gpueta {
 namespace {
 
 // clang-format off
-#define GPUETA_CUPTI_FUNCTIONS(F)                                                  \
-  F(cuptiActivityEnable) F(cuptiActivityDisable) F(cuptiActivityRegisterCallbacks) \
-  F(cuptiActivityFlushAll) F(cuptiActivityGetNextRecord) F(cuptiGetResultString)
+#define GPUETA_CUPTI_FUNCTIONS(F) \
+  F(cuptiActivityEnable) F(cuptiActivityDisable) F(cuptiActivityRegisterCallbacks) F(cuptiActivityFlushAll) \
+  F(cuptiActivityGetNextRecord) F(cuptiGetResultString)
 // clang-format on
 
 struct Api {

@@ -11,24 +11,23 @@ namespace gpueta {
 
 // Of CUDA 12.0 and newer; without one of these the driver is of no use.
 // clang-format off
-#define GPUETA_DRIVER_FUNCTIONS(F)                                                                   \
-  F(cuInit) F(cuGetErrorName) F(cuDriverGetVersion) F(cuDeviceGetCount) F(cuDeviceGet)               \
-  F(cuDeviceGetName) F(cuDeviceGetUuid) F(cuDeviceGetPCIBusId) F(cuDeviceGetAttribute)               \
-  F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease) F(cuCtxSetCurrent)    \
-  F(cuCtxSetLimit) F(cuMemAlloc) F(cuMemFree) F(cuMemGetInfo) F(cuMemcpyHtoD) F(cuMemcpyDtoH)        \
-  F(cuMemsetD8Async) F(cuLibraryLoadData) F(cuLibraryUnload) F(cuLibraryGetKernel)                   \
-  F(cuKernelGetAttribute) F(cuKernelSetAttribute) F(cuOccupancyMaxActiveBlocksPerMultiprocessor)     \
-  F(cuLaunchKernelEx) F(cuStreamCreate) F(cuStreamDestroy) F(cuStreamSynchronize)                    \
-  F(cuStreamBeginCapture) F(cuStreamEndCapture) F(cuEventCreate) F(cuEventDestroy)                   \
+#define GPUETA_DRIVER_FUNCTIONS(F) \
+  F(cuInit) F(cuGetErrorName) F(cuDriverGetVersion) F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) \
+  F(cuDeviceGetUuid) F(cuDeviceGetPCIBusId) F(cuDeviceGetAttribute) F(cuDeviceTotalMem) \
+  F(cuDevicePrimaryCtxRetain) F(cuDevicePrimaryCtxRelease) F(cuCtxSetCurrent) F(cuCtxSetLimit) F(cuMemAlloc) \
+  F(cuMemFree) F(cuMemGetInfo) F(cuMemcpyHtoD) F(cuMemcpyDtoH) F(cuMemsetD8Async) F(cuLibraryLoadData) \
+  F(cuLibraryUnload) F(cuLibraryGetKernel) F(cuKernelGetAttribute) F(cuKernelSetAttribute) \
+  F(cuOccupancyMaxActiveBlocksPerMultiprocessor) F(cuLaunchKernelEx) F(cuStreamCreate) F(cuStreamDestroy) \
+  F(cuStreamSynchronize) F(cuStreamBeginCapture) F(cuStreamEndCapture) F(cuEventCreate) F(cuEventDestroy) \
   F(cuEventRecordWithFlags) F(cuEventQuery) F(cuGraphInstantiate) F(cuGraphLaunch) F(cuGraphDestroy) \
   F(cuGraphExecDestroy)
 // clang-format on
 
 // Of CUDA 12.4: null in older drivers.
 // clang-format off
-#define GPUETA_GREEN_CONTEXT_FUNCTIONS(F)                                                 \
-  F(cuDeviceGetDevResource) F(cuDevSmResourceSplitByCount) F(cuDevResourceGenerateDesc)   \
-  F(cuGreenCtxCreate) F(cuGreenCtxDestroy) F(cuCtxFromGreenCtx) F(cuGreenCtxStreamCreate)
+#define GPUETA_GREEN_CONTEXT_FUNCTIONS(F) \
+  F(cuDeviceGetDevResource) F(cuDevSmResourceSplitByCount) F(cuDevResourceGenerateDesc) F(cuGreenCtxCreate) \
+  F(cuGreenCtxDestroy) F(cuCtxFromGreenCtx) F(cuGreenCtxStreamCreate)
 // clang-format on
 
 // Members have the names that cuda.h gives the functions' current versions.

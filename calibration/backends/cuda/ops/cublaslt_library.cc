@@ -18,13 +18,12 @@ namespace gpueta {
 namespace {
 
 // clang-format off
-#define GPUETA_CUBLASLT_FUNCTIONS(F)                                                               \
-  F(cublasLtGetVersion) F(cublasLtCreate) F(cublasLtDestroy) F(cublasLtMatmul)                     \
-  F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute)       \
-  F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) \
-  F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy)                             \
-  F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic)                        \
-  F(cublasLtMatmulAlgoGetIds) F(cublasLtMatmulAlgoInit) F(cublasLtMatmulAlgoCheck)                 \
+#define GPUETA_CUBLASLT_FUNCTIONS(F) \
+  F(cublasLtGetVersion) F(cublasLtCreate) F(cublasLtDestroy) F(cublasLtMatmul) F(cublasLtMatmulDescCreate) \
+  F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
+  F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) \
+  F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic) \
+  F(cublasLtMatmulAlgoGetIds) F(cublasLtMatmulAlgoInit) F(cublasLtMatmulAlgoCheck) \
   F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmulAlgoConfigSetAttribute)
 // clang-format on
 

@@ -17,8 +17,8 @@ namespace gpueta {
 namespace {
 
 // clang-format off
-#define GPUETA_CUDNN_FUNCTIONS(F)                                                              \
-  F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnCreate) F(cudnnDestroy) F(cudnnSetStream)   \
+#define GPUETA_CUDNN_FUNCTIONS(F) \
+  F(cudnnGetVersion) F(cudnnGetErrorString) F(cudnnCreate) F(cudnnDestroy) F(cudnnSetStream) \
   F(cudnnBackendCreateDescriptor) F(cudnnBackendDestroyDescriptor) F(cudnnBackendSetAttribute) \
   F(cudnnBackendGetAttribute) F(cudnnBackendFinalize) F(cudnnBackendExecute)
 // clang-format on
