@@ -100,7 +100,7 @@ ExecutionMode ExecutionOf(RunMode mode) {
 }
 
 absl::StatusOr<std::optional<std::string>> ReadConfig(const std::string& path) {
-  if (!IsConfigPath(path)) return std::nullopt;
+  if (!path.ends_with(".json")) return std::nullopt;
   GPUETA_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(path));
   if (!IsHuggingFaceConfig(text)) return std::nullopt;
   return text;

@@ -33,7 +33,7 @@ class RankTest : public testing::Test {
     v1::RankDevicesResponse response;
     PredictionCounts counts;
     const std::function<bool()> cancelled = [] { return false; };
-    const PredictContext context{*devices_, *models_->Table(), limits_, feedback_, cancelled};
+    const PredictContext context{*devices_, *models_->Table(), limits_, feedback_, served_, cancelled};
     const absl::Status status = RankDevices(context, request, response, counts);
     if (!status.ok()) return status;
     return response;
@@ -47,7 +47,7 @@ class RankTest : public testing::Test {
     v1::PredictResponse response;
     PredictionCounts counts;
     const std::function<bool()> cancelled = [] { return false; };
-    EXPECT_TRUE(Predict({*devices_, *models_->Table(), limits_, feedback_, cancelled}, request, response, counts).ok());
+    EXPECT_TRUE(Predict({*devices_, *models_->Table(), limits_, feedback_, served_, cancelled}, request, response, counts).ok());
     return response.devices(0).kernel().latency_us();
   }
 
@@ -56,6 +56,7 @@ class RankTest : public testing::Test {
   const CorrectionTable corrections_;
   AskedShapes shapes_;
   RecentKernels kernels_;
+  ServedModels served_{std::size_t{16} << 20};
   const PredictFeedback feedback_{ids_, corrections_, shapes_, kernels_, 1'800'000'000};
   std::shared_ptr<const ServingSnapshot> devices_;
   std::unique_ptr<Store> store_;

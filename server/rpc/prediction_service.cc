@@ -119,7 +119,8 @@ class PredictionService final : public v1::PredictionService::CallbackService {
       const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
       PredictionCounts counts;
       GPUETA_RETURN_IF_ERROR(gpueta::RankDevices(
-          {*devices, *models, parts_.limits, FeedbackOf(*corrections), cancelled}, *request, *response, counts));
+          {*devices, *models, parts_.limits, FeedbackOf(*corrections), parts_.served, cancelled}, *request, *response,
+          counts));
       parts_.metrics.Count(counts);
       return absl::OkStatus();
     });
