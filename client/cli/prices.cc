@@ -1,6 +1,7 @@
 #include "client/cli/prices.h"
 
 #include <charconv>
+#include <cmath>
 
 #include "core/base/errors.h"
 
@@ -14,7 +15,7 @@ absl::StatusOr<Prices> ParsePrices(const std::vector<std::string>& texts) {
     const char* end = text.data() + text.size();
     const bool split = equals != std::string::npos && equals > 0;
     const auto parsed = split ? std::from_chars(text.data() + equals + 1, end, value) : std::from_chars_result{};
-    if (!split || parsed.ec != std::errc() || parsed.ptr != end || !(value > 0)) {
+    if (!split || parsed.ec != std::errc() || parsed.ptr != end || !(value > 0) || !std::isfinite(value)) {
       return InvalidArgument("--price {}: must be DEVICE=USD, the price of one GPU for an hour", text);
     }
     prices[text.substr(0, equals)] = value;
