@@ -47,7 +47,9 @@ class RankTest : public testing::Test {
     v1::PredictResponse response;
     PredictionCounts counts;
     const std::function<bool()> cancelled = [] { return false; };
-    EXPECT_TRUE(Predict({*devices_, *models_->Table(), limits_, feedback_, served_, cancelled}, request, response, counts).ok());
+    EXPECT_TRUE(
+        Predict({*devices_, *models_->Table(), limits_, feedback_, served_, cancelled}, request, response, counts)
+            .ok());
     return response.devices(0).kernel().latency_us();
   }
 

@@ -118,9 +118,9 @@ class PredictionService final : public v1::PredictionService::CallbackService {
       const auto corrections = parts_.feedback.Corrections();
       const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
       PredictionCounts counts;
-      GPUETA_RETURN_IF_ERROR(gpueta::RankDevices(
-          {*devices, *models, parts_.limits, FeedbackOf(*corrections), parts_.served, cancelled}, *request, *response,
-          counts));
+      GPUETA_RETURN_IF_ERROR(
+          gpueta::RankDevices({*devices, *models, parts_.limits, FeedbackOf(*corrections), parts_.served, cancelled},
+                              *request, *response, counts));
       parts_.metrics.Count(counts);
       return absl::OkStatus();
     });
