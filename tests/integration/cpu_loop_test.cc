@@ -28,11 +28,14 @@
 #include "gpueta/v1/prediction_service.pb.h"
 #include "gpueta/v1/profile_service.grpc.pb.h"
 #include "server/testing/test_client.h"
+#include "tests/integration/observing.h"
 #include "tests/integration/server_process.h"
 
 namespace gpueta {
 namespace {
 
+using testing_util::Accepted;
+using testing_util::Drift;
 using testing_util::Outcome;
 using testing_util::PatientContext;
 using testing_util::RunProgram;
@@ -195,23 +198,9 @@ class CpuLoopTest : public testing::Test {
       observation.set_latency_us(RunUs(kernel));
       errors.push_back(std::log(prediction.latency_us().p50() / observation.latency_us()));
     }
-    const auto stub = v1::ObservationService::NewStub(client_->channel());
-    const auto context = PatientContext();
-    v1::ReportObservationsResponse response;
-    const auto writer = stub->ReportObservations(context.get(), &response);
-    writer->Write(report);
-    writer->WritesDone();
-    EXPECT_TRUE(writer->Finish().ok());
-    EXPECT_EQ(response.accepted(), count);
+    EXPECT_EQ(Accepted(*client_, report), count);
     std::ranges::nth_element(errors, errors.begin() + count / 2);
     return errors[static_cast<std::size_t>(count / 2)];
-  }
-
-  v1::DriftState Drift() {
-    const auto stub = v1::ObservationService::NewStub(client_->channel());
-    v1::GetErrorSummaryResponse response;
-    EXPECT_TRUE(stub->GetErrorSummary(PatientContext().get(), v1::GetErrorSummaryRequest(), &response).ok());
-    return response.summaries(0).drift();
   }
 
   TemporaryDirectory directory_;
@@ -230,13 +219,13 @@ TEST_F(CpuLoopTest, ASlowedCpuIsNoticedCorrectedMeasuredAnewAndRolledBack) {
   const Outcome first = Calibrate({"--once", "--budget", "120", "--time", "60s"});
   ASSERT_EQ(first.status, 0) << first.standard_error;
   const double before = Observe(kBefore);
-  EXPECT_EQ(Drift(), v1::DRIFT_STATE_STABLE);
+  EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_STABLE);
   const std::string quiet_profile = profile_;
 
   {
     const Antagonist antagonist(cores_[1]);
     Observe(kUntilAlarm);
-    EXPECT_EQ(Drift(), v1::DRIFT_STATE_SLOWER);
+    EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_SLOWER);
     Observe(100);
     EXPECT_NEAR(Observe(100), before, 0.05);  // by correction
 
@@ -245,7 +234,7 @@ TEST_F(CpuLoopTest, ASlowedCpuIsNoticedCorrectedMeasuredAnewAndRolledBack) {
     EXPECT_THAT(task.standard_output, testing::HasSubstr("calibrationTasks/"));
     Observe(100);
     EXPECT_NE(profile_, quiet_profile);
-    EXPECT_EQ(Drift(), v1::DRIFT_STATE_STABLE);
+    EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_STABLE);
   }
 
   const auto stub = v1::ProfileService::NewStub(client_->channel());
