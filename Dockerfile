@@ -12,7 +12,7 @@ FROM debian:12-slim
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
       libgrpc++1.51 libprotobuf32 libdnnl2 libsqlite3-0 libfmt9 libspdlog1.10 libonnx1 libssl3 libprometheus-cpp-core1.0 \
-      libprometheus-cpp-pull1.0 libgomp1 libopenblas0-serial \
+      libprometheus-cpp-pull1.0 libcivetweb1 libgomp1 libopenblas0-serial \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --system --uid 10001 --no-create-home gpueta \
  && install -d -o gpueta /var/lib/gpueta

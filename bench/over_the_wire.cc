@@ -45,10 +45,14 @@ struct Options {
   std::vector<int> batches = {1'000, 10'000};
   int rounds = 5;
   int calls = 2'000;
+  int replicas = 500;
+  std::vector<int> running = {0, 16};
+  int admits = 50;
 };
 
 constexpr char kStreamMethod[] = "/gpueta.v1.PredictionService/StreamPredict";
 constexpr char kPredictMethod[] = "/gpueta.v1.PredictionService/Predict";
+constexpr char kAdmitMethod[] = "/gpueta.v1.PredictionService/Admit";
 
 grpc::ByteBuffer BytesOf(const google::protobuf::MessageLite& message) {
   const grpc::Slice slice(message.SerializeAsString());
@@ -122,17 +126,16 @@ absl::StatusOr<double> RunStream(const std::shared_ptr<grpc::Channel>& channel,
 }
 
 // Seconds a call, one after the other; the median of `calls`.
-absl::StatusOr<double> RunUnary(const std::shared_ptr<grpc::Channel>& channel, const grpc::ByteBuffer& request,
-                                int calls) {
+absl::StatusOr<double> RunUnary(const std::shared_ptr<grpc::Channel>& channel, const char* method,
+                                const grpc::ByteBuffer& request, int calls, grpc::ByteBuffer& answer) {
   grpc::GenericStub stub(channel);
   std::vector<double> seconds;
   for (int i = 0; i < calls; ++i) {
     grpc::CompletionQueue queue;
     grpc::ClientContext context;
-    grpc::ByteBuffer answer;
     grpc::Status status;
     const auto start = std::chrono::steady_clock::now();
-    const auto call = stub.PrepareUnaryCall(&context, kPredictMethod, request, &queue);
+    const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
     call->StartCall();
     call->Finish(&answer, &status, nullptr);
     void* tag = nullptr;
@@ -236,6 +239,67 @@ void PrintPair(const std::string& what, const Pair& pair, const char* unit) {
               e_cpu * 1e9, e_cpu / g_cpu);
 }
 
+// The same call to both, by turns.
+absl::Status BenchUnary(const std::string& what, const char* method, const google::protobuf::MessageLite& request,
+                        int calls, int rounds, const std::shared_ptr<grpc::Channel> (&channels)[2],
+                        const ServerProcess* const (&processes)[2]) {
+  const grpc::ByteBuffer bytes = BytesOf(request);
+  std::size_t answer_bytes[2] = {};
+  Pair pair;
+  for (int round = -1; round < rounds; ++round) {  // the first one warms up
+    for (int turn = 0; turn < 2; ++turn) {
+      const int who = (turn + round) & 1;
+      GPUETA_RETURN_IF_ERROR(Measure(*processes[who], who, calls, round >= 0, pair, [&]() -> absl::StatusOr<double> {
+        grpc::ByteBuffer answer;
+        GPUETA_ASSIGN_OR_RETURN(const double seconds, RunUnary(channels[who], method, bytes, calls, answer));
+        answer_bytes[who] = answer.Length();
+        return 1 / seconds;
+      }));
+    }
+  }
+  PrintPair(what, pair, "calls/s");
+  std::printf("  %zu bytes asked, %zu answered by gpueta-server, %zu by gpueta-echo\n", bytes.Length(), answer_bytes[0],
+              answer_bytes[1]);
+  return absl::OkStatus();
+}
+
+// A model of the size of Llama-3-8B, registered with the server.
+absl::StatusOr<std::string> RegisterModel(TestClient& client) {
+  v1::RegisterModelRequest request;
+  request.set_config(R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096,
+      "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 32,
+      "vocab_size": 128256, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "torch_dtype": "bfloat16"})");
+  GPUETA_ASSIGN_OR_RETURN(const v1::Model model, client.Register(request));
+  return model.name();
+}
+
+v1::AdmitRequest AdmitRequestOf(const std::string& model, const std::string& slug, int replicas, int running) {
+  v1::AdmitRequest request;
+  v1::EngineKind& engine = *request.add_engines();
+  engine.set_model(model);
+  engine.mutable_device()->set_slug(slug);
+  for (int r = 0; r < replicas; ++r) {
+    v1::Replica& replica = *request.add_replicas();
+    replica.set_name(fmt::format("replica-{}", r));
+    if (running == 0) {
+      replica.mutable_metrics()->set_running(16);
+      replica.mutable_metrics()->set_kv_usage(0.1 + 0.001 * (r % 100));
+    }
+    for (int i = 0; i < running; ++i) {
+      v1::EngineRequest& sequence = *replica.add_running();
+      sequence.set_prompt_tokens(100 + (r * 37 + i * 211) % 2000);
+      sequence.set_generated_tokens(1 + (r + i * 13) % 200);
+      sequence.set_since_first_token_us(1e4 * static_cast<double>(sequence.generated_tokens()));
+    }
+  }
+  v1::Candidate& candidate = *request.add_candidates();
+  candidate.set_id("request");
+  candidate.set_prompt_tokens(1000);
+  request.mutable_limits()->mutable_ttft()->set_us(5e5);
+  request.mutable_limits()->mutable_tpot()->set_us(5e4);
+  return request;
+}
+
 absl::Status Bench(const Options& options) {
   GPUETA_ASSIGN_OR_RETURN(const auto server,
                           ServerProcess::Start(options.server, {"--listen", "127.0.0.1:0", "--metrics-listen", "off",
@@ -251,7 +315,7 @@ absl::Status Bench(const Options& options) {
                           Snapshot::Build({{.loaded = std::move(loaded), .node = "", .version = 1}}));
   GPUETA_ASSIGN_OR_RETURN(const auto predictor, snapshot->Find(slug));
   const std::shared_ptr<grpc::Channel> channels[] = {client.channel(), echo_client.channel()};
-  const ServerProcess* processes[] = {server.get(), echo.get()};
+  const ServerProcess* const processes[] = {server.get(), echo.get()};
 
   std::printf("profile of %s, %d kernel rows (gemm bf16) a round, one stream, client and servers on %ld processors\n",
               slug.c_str(), options.rows, sysconf(_SC_NPROCESSORS_ONLN));
@@ -294,18 +358,17 @@ absl::Status Bench(const Options& options) {
   one.mutable_kernel()->mutable_gemm()->set_m(512);
   one.mutable_kernel()->mutable_gemm()->set_n(4096);
   one.mutable_kernel()->mutable_gemm()->set_k(4096);
-  Pair pair;
-  for (int round = -1; round < options.rounds; ++round) {
-    for (int turn = 0; turn < 2; ++turn) {
-      const int who = (turn + round) & 1;
-      GPUETA_RETURN_IF_ERROR(
-          Measure(*processes[who], who, options.calls, round >= 0, pair, [&]() -> absl::StatusOr<double> {
-            GPUETA_ASSIGN_OR_RETURN(const double seconds, RunUnary(channels[who], BytesOf(one), options.calls));
-            return 1 / seconds;
-          }));
-    }
+  GPUETA_RETURN_IF_ERROR(BenchUnary("Predict, one kernel a call, one call at a time", kPredictMethod, one,
+                                    options.calls, options.rounds, channels, processes));
+
+  GPUETA_ASSIGN_OR_RETURN(const std::string model, RegisterModel(client));
+  for (const int running : options.running) {
+    const v1::AdmitRequest admit = AdmitRequestOf(model, slug, options.replicas, running);
+    GPUETA_RETURN_IF_ERROR(BenchUnary(
+        fmt::format("Admit, {} replicas, {}", options.replicas,
+                    running == 0 ? "known by metrics (16 running)" : fmt::format("{} running requests each", running)),
+        kAdmitMethod, admit, options.admits, options.rounds, channels, processes));
   }
-  PrintPair("Predict, one kernel a call, one call at a time", pair, "calls/s");
   return absl::OkStatus();
 }
 
@@ -322,6 +385,10 @@ int Main(int argc, char** argv) {
   app.add_option("--batch", options.batches, "Rows an item; may be repeated [1000 10000]")->check(CLI::PositiveNumber);
   app.add_option("--rounds", options.rounds, "Rounds, each with both servers [5]")->check(CLI::PositiveNumber);
   app.add_option("--calls", options.calls, "Unary calls a round [2000]")->check(CLI::PositiveNumber);
+  app.add_option("--replicas", options.replicas, "Replicas of an Admit call [500]")->check(CLI::PositiveNumber);
+  app.add_option("--running", options.running, "Requests that run on each; 0: metrics; may be repeated [0 16]")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--admits", options.admits, "Admit calls a round [50]")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   const absl::Status status = Bench(options);
   if (status.ok()) return 0;

@@ -2,7 +2,7 @@
 # example graphs, and the C++ client with its CMake package.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS gpueta gpueta-server gpueta-calibrate gpueta-echo)
+install(TARGETS gpueta gpueta-server gpueta-calibrate gpueta-card-guard gpueta-echo gpueta-llmd)
 install(DIRECTORY profiles/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gpueta/profiles FILES_MATCHING PATTERN "*.profile")
 install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gpueta/examples)
 install(FILES LICENSE THIRD_PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -46,6 +46,8 @@ function(gpueta_executable name)
   target_link_libraries(${name} PRIVATE gpueta_options ${ARG_DEPS})
 endfunction()
 
+add_custom_target(unit_tests)  # builds what `ctest -L unit` runs
+
 # gpueta_test(NAME SOURCES a_test.cc... DEPS lib... [LABEL unit] [TIMEOUT s])
 # One binary and one ctest entry; the label says which kind of test it is.
 function(gpueta_test name)
@@ -62,6 +64,9 @@ function(gpueta_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE gpueta_options ${ARG_DEPS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  if(ARG_LABEL STREQUAL unit)
+    add_dependencies(unit_tests ${name})
+  endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${GPUETA_TEST_ENVIRONMENT}")
 endfunction()

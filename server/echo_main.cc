@@ -1,4 +1,4 @@
-// gpueta-echo: the yardstick. Serves Predict and StreamPredict with answers of
+// gpueta-echo: the yardstick. Serves Predict, StreamPredict and Admit with answers of
 // the same shape and size as gpueta-server's, without predicting: what it does
 // in a second is the most that any server of these messages can do.
 
@@ -16,6 +16,7 @@
 #include "server/rpc/status_mapping.h"
 #include "server/rpc/stream_predict.h"
 #include "server/signals.h"
+#include "server/status_details.h"
 
 namespace gpueta {
 namespace {
@@ -55,6 +56,7 @@ absl::Status Fill(const v1::PredictRequest& request, v1::DevicePrediction& predi
       }
       return absl::OkStatus();
     case v1::PredictRequest::kModel:
+    case v1::PredictRequest::kSteps:
     case v1::PredictRequest::WORKLOAD_NOT_SET: break;
   }
   return FieldError("workload", "must be one of kernel, kernels, columns and graph: the echo server keeps no models");
@@ -90,6 +92,29 @@ class EchoService final : public v1::PredictionService::CallbackService {
                                     v1::PredictResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     reactor->Finish(ToGrpc(Echo(*request, *response)));
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Admit(grpc::CallbackServerContext* context, const v1::AdmitRequest* request,
+                                  v1::AdmitResponse* response) override {
+    response->set_request_id(request->request_id());
+    for (const v1::Candidate& candidate : request->candidates()) {
+      v1::Admission& admission = *response->add_admissions();
+      admission.set_candidate(candidate.id());
+      for (const v1::Replica& replica : request->replicas()) {
+        v1::ReplicaDecision& decision = *admission.add_replicas();
+        decision.set_replica(replica.name());
+        decision.set_admit(true);
+        decision.set_ttft_us(1e5);
+        decision.set_tpot_us(1e4);
+        decision.set_e2e_us(1e6);
+        decision.set_margin(0.5);
+        decision.set_binds("tpot");
+      }
+      if (!request->replicas().empty()) admission.set_recommended(request->replicas(0).name());
+    }
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
     return reactor;
   }
 

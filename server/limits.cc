@@ -52,6 +52,11 @@ absl::Status CheckLimit(std::string_view field, std::string_view limit, std::int
   return got <= allowed ? absl::OkStatus() : LimitError(field, limit, allowed, got);
 }
 
+absl::Status NamingLimit(absl::Status status, std::string_view limit) {
+  status.SetPayload(kLimitPayload, absl::Cord(std::string(limit)));
+  return status;
+}
+
 std::string LimitOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kLimitPayload);
   return payload.has_value() ? std::string(*payload) : std::string();

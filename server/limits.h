@@ -25,6 +25,10 @@ struct Limits {
   std::int64_t profiles = 10'000;
   std::int64_t models = 1'000;
   std::int64_t model_bytes = std::int64_t{256} << 20;
+  std::int64_t replicas = 16'384;
+  std::int64_t engine_requests = 131'072;
+  std::int64_t decisions = 65'536;
+  std::int64_t serving_bytes = std::int64_t{256} << 20;
   std::int64_t observations = 1'000'000;
   std::int64_t error_cells = 2'000;
   std::int64_t watched_nodes = 1'000;
@@ -42,13 +46,17 @@ inline constexpr LimitInfo kLimits[] = {
     {"kernels", &Limits::kernels, "kernels of a batch"},
     {"column_rows", &Limits::column_rows, "rows of kernel columns"},
     {"graph_nodes", &Limits::graph_nodes, "nodes of a graph"},
-    {"streams", &Limits::streams, "StreamPredict calls at a time"},
+    {"streams", &Limits::streams, "StreamPredict and StreamAdmit calls at a time, each"},
     {"watchers", &Limits::watchers, "WatchProfiles calls at a time"},
     {"pending_events", &Limits::pending_events, "changes a slow watcher may lag behind"},
     {"profile_bytes", &Limits::profile_bytes, "bytes of a profile"},
     {"profiles", &Limits::profiles, "profiles in the store"},
     {"models", &Limits::models, "registered models"},
     {"model_bytes", &Limits::model_bytes, "bytes of all registered graphs together"},
+    {"replicas", &Limits::replicas, "replicas of an Admit call, or known to a StreamAdmit call"},
+    {"engine_requests", &Limits::engine_requests, "requests in these replicas"},
+    {"decisions", &Limits::decisions, "decisions of an Admit call or a StreamAdmit item, candidates times replicas"},
+    {"serving_bytes", &Limits::serving_bytes, "bytes of step tables that are kept for Admit and MaxBatch"},
     {"observations", &Limits::observations, "observations of one message"},
     {"error_cells", &Limits::error_cells,
      "combinations of device, op, dtype, model, provenance and node whose errors are told apart"},
@@ -66,6 +74,9 @@ absl::Status LimitError(std::string_view field, std::string_view limit, std::int
 
 // OK, or the LimitError.
 absl::Status CheckLimit(std::string_view field, std::string_view limit, std::int64_t allowed, std::int64_t got);
+
+// The same error as one about the limit called `limit`; OK stays OK.
+absl::Status NamingLimit(absl::Status status, std::string_view limit);
 
 // The name of the limit that a status is about; empty for other statuses.
 std::string LimitOf(const absl::Status& status);

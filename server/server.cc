@@ -95,6 +95,7 @@ class ServerImpl final : public Server {
             options.profile_policy,
             [this](const ShadowRun& run, ProfileStep step) { work_.Post([this, run, step] { TakeStep(run, step); }); }),
         metrics_(ServedMethods()),
+        served_(static_cast<std::size_t>(limits_.serving_bytes)),
         watches_(work_, limits_),
         task_watches_(work_, limits_),
         prediction_service_(MakePredictionService(parts())),
@@ -140,7 +141,9 @@ class ServerImpl final : public Server {
   }
 
  private:
-  ServiceParts parts() { return {*profiles_, *models_, *feedback_, shadows_, metrics_, work_, intake_, limits_}; }
+  ServiceParts parts() {
+    return {*profiles_, *models_, *feedback_, shadows_, metrics_, work_, intake_, tables_, served_, limits_};
+  }
 
   // Which profile answers for a device now.
   void TellProfile(const std::string& device) {
@@ -157,18 +160,13 @@ class ServerImpl final : public Server {
   void TakeStep(const ShadowRun& run, ProfileStep step) {
     const std::string name = ToString(run.name);
     if (step == ProfileStep::kPromote || step == ProfileStep::kRollBack) {
-      const auto before = profiles_->Get({run.name.parent, std::string(kActiveProfile)});
-      const auto activated = profiles_->Activate(run.name, "");
-      if (!activated.ok()) {
-        Log(LogLevel::kError, "profile not activated", {{"name", name}, {"error", MessageOf(activated.status())}});
+      if (const auto activated = TakeOver(*profiles_, shadows_, run); !activated.ok()) {
+        Log(absl::IsAborted(activated.status()) ? LogLevel::kInfo : LogLevel::kError, "profile not activated",
+            {{"name", name}, {"error", MessageOf(activated.status())}});
         return;
       }
       Log(LogLevel::kWarning, step == ProfileStep::kPromote ? "profile promoted" : "profile rolled back to",
           {{"name", name}, {"observations", run.losses.count}, {"loss_difference", run.losses.mean}});
-      if (step == ProfileStep::kPromote && before.ok()) {
-        StartShadow(*profiles_, shadows_, {run.name.parent, before->summary.key.id}, ShadowRole::kPrevious)
-            .IgnoreError();  // one from a file that is gone
-      }
       return;
     }
     Log(LogLevel::kInfo, step == ProfileStep::kDiscard ? "profile in the shadow is no better" : "profile confirmed",
@@ -200,8 +198,10 @@ class ServerImpl final : public Server {
   std::unique_ptr<Feedback> feedback_;
   ShadowRuns shadows_;
   Metrics metrics_;
+  ServedModels served_;
   WorkQueue work_;
-  WorkQueue intake_{kIntakeNiceness};  // destroyed first: it posts to work_
+  WorkQueue intake_{kIntakeNiceness};  // destroyed before work_, to which it posts
+  WorkQueue tables_;
   ProfileWatches watches_;
   TaskWatches task_watches_;
   std::unique_ptr<grpc::Service> prediction_service_;

@@ -3,13 +3,16 @@
 #include "server/server.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <thread>
 
 #include "core/base/errors.h"
+#include "core/serving/testing_models.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "gpueta/v1/observation.grpc.pb.h"
@@ -22,14 +25,14 @@
 namespace gpueta {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing_util::GemmColumnsRequest;
 using testing_util::MakeTestProfile;
 using testing_util::MakeTestProfileFile;
 using testing_util::PatientContext;
 using testing_util::TestClient;
 
-class ServerTest : public testing::Test {
+class ServerTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     SetUpLogging(LogFormat::kText, LogLevel::kError);
@@ -65,6 +68,112 @@ v1::StreamPredictRequest Item(std::uint64_t id, v1::PredictRequest request) {
   item.set_id(id);
   *item.mutable_request() = std::move(request);
   return item;
+}
+
+// A server with a model of an LLM, and what Admit asks of it.
+constexpr char kEngine[] = R"(engines { model: "models/small" device { slug: "h100-sxm" } token_budget: 1024 } )";
+
+template <class Message>
+Message Text(const std::string& text) {
+  Message message;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+  return message;
+}
+
+void RegisterSmall(TestClient& client) {
+  v1::RegisterModelRequest request;
+  request.set_config(gpueta::testing::SmallLlama());
+  request.set_alias("small");
+  const auto model = client.Register(request);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(model->has_config());
+}
+
+TEST_F(ServerTest, StreamAdmitAnswersEveryItemInOrderWithItsOwnStatus) {
+  TestClient client = Client();
+  RegisterSmall(client);
+  const auto context = PatientContext();
+  const auto stream = Predictions(client)->StreamAdmit(context.get());
+  const std::pair<std::string, int> items[] = {
+      {"replicas { name: 'a' }", 3},  // no engines yet
+      {std::string(kEngine) + "replicas { name: 'a' metrics { running: 40 kv_usage: 0.5 } }", 0},
+      {"candidates { prompt_tokens: 100 } candidates {}", 0},
+      {"removed_replicas: 'x'", 5},
+      {"replicas { name: 'b' } candidates { prompt_tokens: 100 }", 0},
+  };
+  std::vector<v1::StreamAdmitResponse> answers;
+  for (std::size_t i = 0; i < std::size(items); ++i) {
+    auto item = Text<v1::StreamAdmitRequest>(items[i].first);
+    item.set_id(10 + i);
+    ASSERT_TRUE(stream->Write(item));
+    ASSERT_TRUE(stream->Read(&answers.emplace_back()));
+    EXPECT_EQ(answers[i].id(), 10 + i);
+    EXPECT_EQ(answers[i].status().code(), items[i].second) << answers[i].DebugString();
+  }
+  EXPECT_EQ(answers[2].admissions(0).recommended(), "a");
+  EXPECT_EQ(answers[2].admissions(1).status().code(), 3);
+  google::rpc::BadRequest details;
+  ASSERT_TRUE(answers[2].admissions(1).status().details(0).UnpackTo(&details));
+  EXPECT_EQ(details.field_violations(0).field(), "candidates[1].prompt_tokens");
+  EXPECT_EQ(answers[4].admissions(0).replicas_size(), 2);
+  stream->WritesDone();
+  v1::StreamAdmitResponse none;
+  EXPECT_FALSE(stream->Read(&none));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(ServerTest, AdmitAnswersTheSameWhileProfilesChange) {
+  TestClient client = Client();
+  RegisterSmall(client);
+  const auto request =
+      Text<v1::AdmitRequest>(std::string(kEngine) + "replicas { name: 'a' } candidates { prompt_tokens: 500 }");
+  std::atomic<bool> stop = false;
+  std::atomic<int> answered = 0;
+  std::vector<std::jthread> askers;
+  for (int i = 0; i < 3; ++i) {
+    askers.emplace_back([&] {
+      const auto stub = Predictions(client);
+      while (!stop) {
+        v1::AdmitResponse response;
+        const auto context = PatientContext();
+        const grpc::Status status = stub->Admit(context.get(), request, &response);
+        EXPECT_TRUE(status.ok()) << status.error_message();
+        EXPECT_EQ(response.admissions_size(), 1);
+        ++answered;
+      }
+    });
+  }
+  double last = 0;
+  for (int variation = 0; variation < 4; ++variation) {
+    ASSERT_TRUE(client.Publish("devices/h100-sxm", MakeTestProfileFile("h100-sxm", variation), true).ok());
+    v1::AdmitResponse response;
+    const auto context = PatientContext();
+    ASSERT_TRUE(Predictions(client)->Admit(context.get(), request, &response).ok());
+    const double ttft_us = response.admissions(0).replicas(0).ttft_us();
+    EXPECT_NE(ttft_us, last);  // of the new profile's tables
+    last = ttft_us;
+  }
+  stop = true;
+  askers.clear();
+  EXPECT_GT(answered, 0);
+}
+
+TEST_F(ServerTest, StreamsOfAdmissionsAreLimited) {
+  options_.limits.streams = 1;
+  TestClient client = Client();
+  const auto stub = Predictions(client);
+  const auto first_context = PatientContext();
+  const auto first = stub->StreamAdmit(first_context.get());
+  v1::StreamAdmitResponse answer;
+  ASSERT_TRUE(first->Write({}));
+  ASSERT_TRUE(first->Read(&answer));
+  const auto second_context = PatientContext();
+  const auto second = stub->StreamAdmit(second_context.get());
+  EXPECT_FALSE(second->Read(&answer));
+  EXPECT_EQ(second->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  first->WritesDone();
+  EXPECT_FALSE(first->Read(&answer));
+  EXPECT_TRUE(first->Finish().ok());
 }
 
 TEST_F(ServerTest, StreamAnswersEveryItemInOrderWithItsOwnStatus) {
@@ -153,7 +262,7 @@ TEST_F(ServerTest, CancelledStreamsMakeRoomForOthers) {
         break;
       }
       ASSERT_THAT(status.error_code(),
-                  testing::AnyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::CANCELLED));
+                  ::testing::AnyOf(grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::CANCELLED));
     }
   }
 }

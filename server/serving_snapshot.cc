@@ -3,6 +3,11 @@
 #include "core/base/errors.h"
 
 namespace gpueta {
+namespace {
+
+std::atomic<std::uint64_t> snapshots{0};  // made so far
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<const ServingSnapshot>> ServingSnapshot::Build(std::vector<ActiveProfile> profiles,
                                                                               const Catalogue& catalogue) {
@@ -12,6 +17,7 @@ absl::StatusOr<std::shared_ptr<const ServingSnapshot>> ServingSnapshot::Build(st
 
 ServingSnapshot::ServingSnapshot(std::shared_ptr<const Snapshot> profiles, const Catalogue& catalogue)
     : profiles_(std::move(profiles)),
+      serial_(++snapshots),
       catalogue_(&catalogue),
       has_profile_(catalogue.entries().size()),
       remembered_(new Remembered[catalogue.entries().size()]()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,11 +32,15 @@ class ServingSnapshot {
                                                         const std::map<std::string, std::string>& labels) const;
 
   const Snapshot& profiles() const { return *profiles_; }
+  // No two snapshots of this process share it: what was made from one is known
+  // by it.
+  std::uint64_t serial() const { return serial_; }
 
  private:
   ServingSnapshot(std::shared_ptr<const Snapshot> profiles, const Catalogue& catalogue);
 
   std::shared_ptr<const Snapshot> profiles_;
+  std::uint64_t serial_;
   const Catalogue* catalogue_;
   // One for each entry of the catalogue without a profile of its own; null
   // until first asked for. Whoever makes it first puts it here.

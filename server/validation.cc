@@ -191,7 +191,7 @@ absl::Status ProbeTable(const Predictor& predictor, const Table& table, const Ma
   const std::size_t probes = std::max(kProbesPerTable, kProbesPerLabel * labels);
   EstimateOptions options;
   options.timing = table.key.timing;
-  PhysicsCheck check(machine, predictor.spec().architecture == "CPU" ? kMeasuredPeakTolerance : kPeakTolerance);
+  PhysicsCheck check(machine, IsCpu(predictor.spec()) ? kMeasuredPeakTolerance : kPeakTolerance);
   for (std::size_t i = 0; i < probes; ++i) {
     const std::optional<Kernel> kernel = DrawProbe(table, table.variants[i % labels].label, random);
     if (!kernel.has_value()) continue;

@@ -25,6 +25,8 @@ class PreparedKernel {
   // layers ran since), activations warm (the layer before just wrote them).
   virtual absl::StatusOr<Sample> TakeSample(std::size_t runs) = 0;
   virtual Timing timing() const = 0;
+  // How the library launches it, where the backend can tell.
+  virtual Launch launch() const { return {}; }
   // Where the latency comes from, for Measurement::source.
   virtual std::string source() const = 0;
 };
@@ -50,14 +52,30 @@ class Backend {
   virtual ~Backend() = default;
 
   virtual std::string slug() const = 0;
+  // Of the kernels it prepares.
+  virtual Timing timing() const { return Timing::kEager; }
+  // How its kernels are best timed.
+  virtual TimingPolicy timing_policy() const { return {}; }
   // Software and settings that latencies depend on, for the profile.
   virtual std::map<std::string, std::string> labels() const = 0;
+  // What it cannot do here for want of something, a line each.
+  virtual std::vector<std::string> notes() const { return {}; }
   // May measure, for up to about five seconds.
   virtual absl::StatusOr<DeviceSpec> Describe() = 0;
+
+  // Host time to issue one kernel in eager mode, in µs.
+  virtual absl::StatusOr<double> MeasureHostIssueUs() { return absl::UnimplementedError("not measured"); }
+
+  // Whether something else uses the device now. May pause for a second or two to find
+  // out; to be asked when the backend itself does nothing.
+  virtual absl::StatusOr<bool> UsedByOthers() { return false; }
 
   // UNIMPLEMENTED saying what is missing; INVALID_ARGUMENT naming the field
   // for a kernel that no device can run. Cheap.
   virtual absl::Status Supports(const Kernel& kernel) const = 0;
+  // The same kernel by each algorithm that the library has for it, named in
+  // launch.kernel; what Prepare then runs. Empty where there is no choice.
+  virtual std::vector<Kernel> Algorithms(const Kernel&) { return {}; }
   // As Supports; RESOURCE_EXHAUSTED when the buffers do not fit; NOT_FOUND for
   // a kernel that a replay has no row for.
   virtual absl::StatusOr<std::unique_ptr<PreparedKernel>> Prepare(const Kernel& kernel) = 0;

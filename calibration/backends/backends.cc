@@ -1,8 +1,10 @@
 #include "calibration/backends/backends.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "calibration/backends/cpu/cpu_backend.h"
+#include "calibration/backends/cuda/cuda_backend.h"
 #include "calibration/backends/replay/replay_backend.h"
 #include "core/base/errors.h"
 
@@ -18,16 +20,37 @@ bool IsNumber(std::string_view text) {
 
 }  // namespace
 
-ChosenDevice ChooseDevice() { return {.device = "cpu", .reason = "this build has no CUDA backend"}; }
+ChosenDevice ChooseDevice() {
+  const absl::StatusOr<std::unique_ptr<CudaDriver>> driver = OpenCudaDriver();
+  if (!driver.ok()) return {.device = "cpu", .reason = MessageOf(driver.status())};
+  const int devices = (*driver)->DeviceCount();
+  return {.device = "cuda:0", .reason = devices == 1 ? "the only GPU" : fmt::format("the first of {} GPUs", devices)};
+}
 
-absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device) {
-  if (device == "auto") return OpenBackend(ChooseDevice().device);
-  if (device == "cpu") return OpenCpuBackend();
-  if (device.starts_with(kReplay)) return OpenReplayBackend(std::string(device.substr(kReplay.size())));
+absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, const OpenOptions& options) {
+  if (device == "auto") return OpenBackend(ChooseDevice().device, options);
   if (device.starts_with(kCuda) && IsNumber(device.substr(kCuda.size()))) {
-    return FailedPrecondition("{}: this build has no CUDA backend; use cpu or replay:FILE.csv", device);
+    int ordinal = 0;
+    std::from_chars(device.data() + kCuda.size(), device.data() + device.size(), ordinal);
+    CudaOptions cuda;
+    if (options.timing.has_value()) cuda.timing = *options.timing;
+    cuda.own_kernels = options.own_kernels;
+    absl::StatusOr<std::unique_ptr<Backend>> backend = OpenCudaBackend(ordinal, cuda);
+    if (absl::IsFailedPrecondition(backend.status())) {
+      return FailedPrecondition("{}: {}; use cpu or replay:FILE.csv", device, MessageOf(backend.status()));
+    }
+    return backend;
   }
-  return InvalidArgument("device \"{}\": expected auto, cpu, cuda:N or replay:FILE.csv", device);
+  if (options.own_kernels != nullptr)
+    return InvalidArgument("{}: kernels of manifests run on CUDA devices only", device);
+  absl::StatusOr<std::unique_ptr<Backend>> backend =
+      InvalidArgument("device \"{}\": expected auto, cpu, cuda:N or replay:FILE.csv", device);
+  if (device == "cpu") backend = OpenCpuBackend();
+  if (device.starts_with(kReplay)) backend = OpenReplayBackend(std::string(device.substr(kReplay.size())));
+  if (backend.ok() && options.timing.value_or((*backend)->timing()) != (*backend)->timing()) {
+    return InvalidArgument("{}: timing is \"{}\"", device, Name((*backend)->timing()));
+  }
+  return backend;
 }
 
 }  // namespace gpueta

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
 #include "calibration/backends/backend.h"
+#include "core/ops/timing.h"
 
 namespace gpueta {
 
@@ -17,9 +19,19 @@ struct ChosenDevice {
 };
 ChosenDevice ChooseDevice();
 
+class ManifestKernels;  // calibration/backends/manifest/manifest_kernels.h
+
+struct OpenOptions {
+  std::optional<Timing> timing;  // what is measured; unset: as the backend does it
+  // Kernels that no library chooses; nullptr: none. CUDA devices run them. Must
+  // outlive the backend.
+  const ManifestKernels* own_kernels = nullptr;
+};
+
 // "cpu", "cuda:N", "replay:FILE.csv", or "auto" for ChooseDevice().device.
-// INVALID_ARGUMENT for another name; FAILED_PRECONDITION when the device cannot
-// be used here, saying why.
-absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device);
+// INVALID_ARGUMENT for another name, or a timing or own kernels that the backend does
+// not measure;
+// FAILED_PRECONDITION when the device cannot be used here, saying why.
+absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, const OpenOptions& options = {});
 
 }  // namespace gpueta

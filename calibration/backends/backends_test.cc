@@ -3,19 +3,35 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "calibration/backends/cuda/driver/cuda_driver.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST(OpenBackendTest, AutoIsTheChosenDevice) {
-  EXPECT_THAT(ChooseDevice().reason, HasSubstr("CUDA"));
-  const auto chosen = OpenBackend("auto");
-  ASSERT_TRUE(chosen.ok()) << chosen.status();
-  EXPECT_THAT((*chosen)->slug(), StartsWith("cpu-"));
+  const ChosenDevice chosen = ChooseDevice();
+  const auto backend = OpenBackend("auto");
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  if (OpenCudaDriver().ok()) {
+    EXPECT_EQ(chosen.device, "cuda:0");
+  } else {
+    EXPECT_THAT(chosen.reason, HasSubstr("CUDA"));
+    EXPECT_THAT((*backend)->slug(), StartsWith("cpu-"));
+  }
+}
+
+TEST(OpenBackendTest, SaysInOneLineWhyThereIsNoGpu) {
+  if (OpenCudaDriver().ok()) GTEST_SKIP() << "there is one";
+  const absl::Status status = OpenBackend("cuda:0").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(status), StartsWith("cuda:0: "));
+  EXPECT_THAT(MessageOf(status), HasSubstr("CUDA"));
+  EXPECT_THAT(MessageOf(status), Not(HasSubstr("\n")));
 }
 
 TEST(OpenBackendTest, RejectsWhatItCannotOpen) {
@@ -24,7 +40,6 @@ TEST(OpenBackendTest, RejectsWhatItCannotOpen) {
     absl::StatusCode code;
     const char* message;
   } kCases[] = {
-      {"cuda:0", absl::StatusCode::kFailedPrecondition, "no CUDA backend"},
       {"cuda:", absl::StatusCode::kInvalidArgument, "expected auto, cpu, cuda:N or replay:FILE.csv"},
       {"cuda:one", absl::StatusCode::kInvalidArgument, "expected auto, cpu, cuda:N or replay:FILE.csv"},
       {"gpu", absl::StatusCode::kInvalidArgument, "device \"gpu\""},

@@ -86,6 +86,7 @@ absl::StatusOr<MeasuredKernel> MeasureKernel(Backend& backend, const Kernel& ker
                         .timing = (*prepared)->timing(),
                         .kernel = kernel,
                         .latency_us = result.timing.latency_us};
+  if (const Launch launch = (*prepared)->launch(); !launch.kernel.empty()) result.measurement.kernel.launch = launch;
   return result;
 }
 

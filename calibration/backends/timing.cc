@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "core/base/errors.h"
@@ -89,6 +90,11 @@ absl::StatusOr<Sample> WarmUp(const TakeSample& take_sample, const TimingPolicy&
 double SteadyMicroseconds() {
   using Microseconds = std::chrono::duration<double, std::micro>;
   return Microseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+HostTime RealTime() {
+  return {.now = SteadyMicroseconds,
+          .pause = [](double us) { std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us)); }};
 }
 
 TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& policy) {

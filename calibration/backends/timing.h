@@ -20,6 +20,13 @@ namespace gpueta {
 using MicrosecondClock = std::function<double()>;
 double SteadyMicroseconds();
 
+// Time as a backend sees it: the clock, and how to let time pass without using it.
+struct HostTime {
+  MicrosecondClock now;
+  std::function<void(double us)> pause;
+};
+HostTime RealTime();
+
 struct TimingPolicy {
   // Caches, branch predictors, clocks and the threads themselves settle.
   double warm_up_us = 5'000;

@@ -29,11 +29,11 @@ double WeightOf(Op op, DType dtype) {
 }
 
 std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const std::vector<MeasuredKernel>& workload,
-                                  std::size_t budget, std::uint64_t seed) {
+                                  std::size_t budget, Timing timing, std::uint64_t seed) {
   std::map<std::pair<Op, DType>, std::vector<Measurement>> by_kind;
   for (const Kernel& kernel : candidates) {
     Measurement row;
-    row.timing = Timing::kEager;
+    row.timing = timing;
     row.kernel = kernel;
     by_kind[{kernel.op(), kernel.dtype}].push_back(std::move(row));
   }
@@ -75,7 +75,11 @@ constexpr double kMostLeftOut = 0.5;
 class Campaign {
  public:
   Campaign(Backend& backend, const CalibrationOptions& options, const MicrosecondClock& clock)
-      : backend_(backend), options_(options), clock_(clock), begin_us_(clock()) {}
+      : backend_(backend),
+        options_(options),
+        timing_(options.timing.value_or(backend.timing_policy())),
+        clock_(clock),
+        begin_us_(clock()) {}
 
   // The distinct kernels of a model that runs as a whole.
   absl::StatusOr<std::vector<MeasuredKernel>> RunModel(const std::vector<Kernel>& kernels) {
@@ -90,12 +94,13 @@ class Campaign {
 
   // `workload` was measured before; the kernels of models are not tried again
   // one by one.
-  void Run(const std::vector<Kernel>& kernels, std::vector<MeasuredKernel> workload, Calibration& out) {
+  absl::Status Run(const std::vector<Kernel>& kernels, std::vector<MeasuredKernel> workload, Calibration& out) {
     const std::size_t first = workload.size();
     std::vector<MeasuredKernel> results = std::move(workload);
     for (std::size_t i = 0; i < kernels.size() && !TimeIsUp(); ++i) {
       Report(static_cast<double>(i) / static_cast<double>(kernels.size()), Describe(kernels[i]));
-      if (const auto measured = Measure(kernels[i], out); measured.has_value()) results.push_back(*measured);
+      GPUETA_ASSIGN_OR_RETURN(const std::optional<MeasuredKernel> measured, MeasureOnce(kernels[i], out));
+      if (measured.has_value()) results.push_back(*measured);
     }
     bool slowed = MostlySlowed(results);
     for (MeasuredKernel& result : std::span(results).subspan(first)) {
@@ -103,7 +108,7 @@ class Campaign {
       ++out.disturbed;
       if (TimeIsUp()) continue;
       Report(1, Describe(result.measurement.kernel));
-      const auto again = Measure(result.measurement.kernel, out);
+      GPUETA_ASSIGN_OR_RETURN(const std::optional<MeasuredKernel> again, Measure(result.measurement.kernel, out));
       if (again.has_value() && Better(again->timing, result.timing, slowed)) result = *again;
     }
     slowed = MostlySlowed(results);
@@ -117,6 +122,7 @@ class Campaign {
       }
     }
     out.slowed = slowed;
+    return absl::OkStatus();
   }
 
  private:
@@ -129,11 +135,28 @@ class Campaign {
     if (a.slowed != b.slowed) return a.slowed == slowed;
     return a.relative_error < b.relative_error;
   }
-  std::optional<MeasuredKernel> Measure(const Kernel& kernel, Calibration& out) {
-    absl::StatusOr<MeasuredKernel> measured = MeasureKernel(backend_, kernel, options_.timing, clock_);
+  absl::StatusOr<std::optional<MeasuredKernel>> Measure(const Kernel& kernel, Calibration& out) {
+    if (options_.wait_turn) GPUETA_RETURN_IF_ERROR(options_.wait_turn());
+    absl::StatusOr<MeasuredKernel> measured = MeasureKernel(backend_, kernel, timing_, clock_);
     if (measured.ok()) return *std::move(measured);
+    if (absl::IsDeadlineExceeded(measured.status())) return measured.status();
     out.skipped.push_back(MessageOf(measured.status()));
     return std::nullopt;
+  }
+  // Unless an earlier process did, or did not survive it.
+  absl::StatusOr<std::optional<MeasuredKernel>> MeasureOnce(const Kernel& kernel, Calibration& out) {
+    if (options_.journal == nullptr) return Measure(kernel, out);
+    Journal& journal = *options_.journal;
+    if (std::optional<MeasuredKernel> known = journal.Find(kernel); known.has_value()) return known;
+    if (journal.WasSkipped(kernel) || journal.IsFatal(kernel)) {
+      out.skipped.push_back(Describe(kernel) +
+                            (journal.IsFatal(kernel) ? ": the worker did not survive it" : ": skipped"));
+      return std::nullopt;
+    }
+    GPUETA_RETURN_IF_ERROR(journal.Begin(kernel));
+    GPUETA_ASSIGN_OR_RETURN(std::optional<MeasuredKernel> measured, Measure(kernel, out));
+    GPUETA_RETURN_IF_ERROR(measured.has_value() ? journal.End(kernel, *measured) : journal.Skip(kernel));
+    return measured;
   }
   double TimeShare() const { return (clock_() - begin_us_) / options_.time_budget_us; }
   bool TimeIsUp() const { return TimeShare() >= 1; }
@@ -143,6 +166,7 @@ class Campaign {
 
   Backend& backend_;
   const CalibrationOptions& options_;
+  TimingPolicy timing_;
   const MicrosecondClock& clock_;
   double begin_us_;
 };
@@ -161,15 +185,16 @@ absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, 
   const std::size_t taken = workload.size() + options.asked.size();
   const std::size_t rest = options.budget > taken ? options.budget - taken : 0;
   std::vector<Kernel> chosen = options.asked;
-  const std::vector<Kernel> besides = ChooseKernels(candidates, workload, rest, options.seed);
+  const std::vector<Kernel> besides = ChooseKernels(candidates, workload, rest, backend.timing(), options.seed);
   chosen.insert(chosen.end(), besides.begin(), besides.end());
-  campaign.Run(chosen, std::move(workload), calibration);
+  GPUETA_RETURN_IF_ERROR(campaign.Run(chosen, std::move(workload), calibration));
   if (calibration.measurements.empty()) {
     return InvalidArgument("nothing could be measured on {}{}", spec.slug,
                            calibration.skipped.empty() ? "" : ": " + calibration.skipped.front());
   }
   GPUETA_ASSIGN_OR_RETURN(calibration.profile, FitProfile(spec, calibration.measurements, {.seed = options.seed}));
   calibration.profile.labels = backend.labels();
+  calibration.profile.host_issue_us = backend.MeasureHostIssueUs().value_or(0);
   if (calibration.slowed) calibration.profile.labels["state"] = "slowed";
   return calibration;
 }

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "calibration/backends/backend.h"
 #include "calibration/backends/timing.h"
+#include "calibration/worker/journal.h"
 #include "core/measurements/measurements.h"
 #include "core/profile/profile.h"
 
@@ -22,7 +24,12 @@ struct CalibrationOptions {
   std::vector<std::vector<Kernel>> workload;
   std::vector<Kernel> asked;  // measured whatever is chosen besides, if the backend can; part of the budget
   std::uint64_t seed = 0;
-  TimingPolicy timing;
+  // Called before each kernel; returns when it may be measured (turn.h).
+  std::function<absl::Status()> wait_turn;
+  // Where each kernel is written as soon as it is measured, and what is written there
+  // already is not measured again; null: nowhere. Models of the workload are run anyway.
+  Journal* journal = nullptr;
+  std::optional<TimingPolicy> timing;  // unset: the backend's own
   // Share done (of budget or time, whichever is further) and what is measured.
   std::function<void(double share, const std::string& what)> progress;
 };
@@ -38,7 +45,9 @@ struct Calibration {
 
 // Runs the workload, then chooses of the candidates by table, measures them in random order
 // (so that running out of time leaves no op out) and fits a profile.
-// INVALID_ARGUMENT when nothing could be measured.
+// INVALID_ARGUMENT when nothing could be measured; DEADLINE_EXCEEDED when a kernel
+// hangs, after which only another process can use the device; errors of wait_turn and
+// the journal.
 absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, const std::vector<Kernel>& candidates,
                                       const CalibrationOptions& options, const MicrosecondClock& clock);
 

@@ -39,6 +39,20 @@ absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, c
   return candidates;
 }
 
+absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels, const Backend& backend,
+                                                        const DeviceSpec& spec, const CandidateOptions& options) {
+  constexpr double kMemoryShare = 0.5;
+  constexpr double kUnknownMemoryGb = 4;  // what any card has
+  const double memory_gb = spec.memory_gb > 0 ? spec.memory_gb : kUnknownMemoryGb;
+  GPUETA_ASSIGN_OR_RETURN(
+      std::vector<Kernel> candidates,
+      kernels.Candidates(options.per_op, static_cast<std::int64_t>(kMemoryShare * memory_gb * 1e9), options.seed));
+  std::erase_if(candidates, [&](const Kernel& kernel) {
+    return !backend.Supports(kernel).ok() || RooflineUs(kernel, spec) > options.longest_us;
+  });
+  return candidates;
+}
+
 absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& backend,
                                                                 std::span<const std::string> model_paths,
                                                                 std::int64_t symbol_default) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "calibration/backends/backend.h"
+#include "calibration/backends/manifest/manifest_kernels.h"
 #include "core/device/spec.h"
 #include "core/ops/kernel.h"
 
@@ -27,6 +28,11 @@ struct CandidateOptions {
 // of which the backend supports nothing is left out.
 absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec,
                                                        const CandidateOptions& options);
+
+// Shapes of kernels of manifests, options.per_op of each, that are short enough and
+// fit into half of the device's memory. Errors as ManifestKernels::Candidates.
+absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels, const Backend& backend,
+                                                        const DeviceSpec& spec, const CandidateOptions& options);
 
 // For each model (ONNX file) its kernels in order at batch 1, with other symbols
 // at `symbol_default`, as far as the backend supports them. Errors name the

@@ -8,11 +8,19 @@
 #include <filesystem>
 
 #include "calibration/backends/backends.h"
+#include "calibration/backends/manifest/manifest_kernels.h"
+#include "calibration/control/card/settings_journal.h"
 #include "calibration/worker/calibrate.h"
 #include "calibration/worker/candidates.h"
+#include "calibration/worker/device_lock.h"
+#include "calibration/worker/journal.h"
+#include "calibration/worker/node_class.h"
 #include "calibration/worker/tasks.h"
+#include "calibration/worker/turn.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
+#include "core/device/catalogue.h"
+#include "core/fit/fit.h"
 #include "gpueta/client.h"
 
 namespace gpueta {
@@ -24,10 +32,17 @@ struct Args {
   std::size_t budget = 400;
   double time_s = 600;
   std::vector<std::string> workload;
+  std::vector<std::string> own_kernels;  // manifests
   std::string dtype = "fp32";
   std::string out;
   std::string measurements_out;
   std::string node;
+  std::string timing;
+  double max_duty = 1;
+  bool even_if_busy = false;
+  std::string journal;
+  std::string lock_dir = "/tmp";
+  std::vector<std::string> combine;
   std::uint64_t seed = 0;
   bool once = false;
   bool watch = false;
@@ -36,7 +51,8 @@ struct Args {
 };
 
 // The kernels a replay can answer; generated shapes elsewhere.
-absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, const Backend& backend, const DeviceSpec& spec) {
+absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, ManifestKernels& own_kernels,
+                                                  const Backend& backend, const DeviceSpec& spec) {
   constexpr std::string_view kReplay = "replay:";
   if (args.device.starts_with(kReplay)) {
     GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows,
@@ -48,7 +64,10 @@ absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, const Backen
   CandidateOptions options;
   options.dtype = ParseDType(args.dtype).value();
   options.seed = args.seed;
-  return GenerateCandidates(backend, spec, options);
+  GPUETA_ASSIGN_OR_RETURN(std::vector<Kernel> candidates, OwnKernelCandidates(own_kernels, backend, spec, options));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> generated, GenerateCandidates(backend, spec, options));
+  candidates.insert(candidates.end(), generated.begin(), generated.end());
+  return candidates;
 }
 
 absl::StatusOr<Client> Connect(const Args& args) {
@@ -72,6 +91,8 @@ absl::Status Publish(const Args& args, const Profile& profile) {
 
 // What would otherwise fail only after minutes of measuring.
 absl::Status CheckArgs(const Args& args) {
+  if (!args.timing.empty() && !ParseTiming(args.timing).has_value())
+    return InvalidArgument("--timing: \"{}\" is not eager, graph or kernel", args.timing);
   if (!ParseDType(args.dtype).has_value()) return InvalidArgument("--dtype: \"{}\" is not a known dtype", args.dtype);
   for (const auto& [option, path] : {std::pair{"--out", &args.out}, {"--measurements-out", &args.measurements_out}}) {
     if (path->empty()) continue;
@@ -83,12 +104,39 @@ absl::Status CheckArgs(const Args& args) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<LoadedProfile> ActiveProfile(Client& client, const std::string& device) {
+  v1::GetProfileRequest request;
+  request.set_name("devices/" + device + "/profiles/active");
+  request.set_view(v1::GetProfileRequest::VIEW_FULL);
+  const auto active = client.GetProfile(request);
+  if (!active.ok()) return active.status();
+  return ParseProfile(active->file());
+}
+
+void Tell(const std::vector<NodeDeviation>& deviations) {
+  for (const NodeDeviation& deviation : deviations) {
+    if (deviation.outlier) fmt::print("outlier: {}\n", Describe(deviation));
+  }
+}
+
+// A node that is unlike the class of its device is worth a look.
+absl::Status CompareWithClass(const Args& args, const std::vector<Measurement>& rows) {
+  GPUETA_ASSIGN_OR_RETURN(Client client, Connect(args));
+  const absl::StatusOr<LoadedProfile> of_class = ActiveProfile(client, rows.front().device);
+  if (absl::IsNotFound(of_class.status())) return absl::OkStatus();
+  if (!of_class.ok()) return of_class.status();
+  Tell(DeviationsFrom(of_class->profile, {.node = args.node, .rows = rows}));
+  return absl::OkStatus();
+}
+
 // Measures, fits and tells about it.
 absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const std::vector<Kernel>& candidates,
                                 CalibrationOptions options, const Args& args) {
   options.budget = args.budget;
   options.time_budget_us = args.time_s * 1e6;
   options.seed = args.seed;
+  Turn turn(backend, {.max_duty = args.max_duty, .wait_for_idle = !args.even_if_busy}, RealTime());
+  options.wait_turn = [&turn] { return turn.Wait(); };
   absl::StatusOr<Calibration> calibration;
   {
     terminal::Progress progress;
@@ -108,6 +156,9 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
   fmt::print("{}", table.Render());
   if (!args.measurements_out.empty())
     GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.measurements_out, calibration->measurements));
+  if (!args.node.empty() && !args.server.empty()) {
+    GPUETA_RETURN_IF_ERROR(CompareWithClass(args, calibration->measurements));
+  }
   return std::move(calibration->profile);
 }
 
@@ -125,14 +176,10 @@ absl::Status Serve(const v1::CalibrationTask& task, Backend& backend, const Devi
   options.asked = kernels.asked;
   GPUETA_ASSIGN_OR_RETURN(const Profile fresh, Measure(backend, spec, kernels.candidates, options, args));
   GPUETA_ASSIGN_OR_RETURN(Client client, Connect(args));
-  v1::GetProfileRequest request;
-  request.set_name("devices/" + task.device() + "/profiles/active");
-  request.set_view(v1::GetProfileRequest::VIEW_FULL);
-  const auto active = client.GetProfile(request);
-  if (absl::IsNotFound(active.status())) return Publish(args, fresh);
-  if (!active.ok()) return active.status();
-  GPUETA_ASSIGN_OR_RETURN(LoadedProfile base, ParseProfile(active->file()));
-  return Publish(args, WithTables(std::move(base.profile), fresh));
+  absl::StatusOr<LoadedProfile> base = ActiveProfile(client, task.device());
+  if (absl::IsNotFound(base.status())) return Publish(args, fresh);
+  if (!base.ok()) return base.status();
+  return Publish(args, WithTables(std::move(base->profile), fresh));
 }
 
 // Serves tasks until the server is gone, or as many as asked for. One that fails
@@ -152,22 +199,84 @@ absl::Status Watch(Backend& backend, const DeviceSpec& spec, const std::vector<K
   });
 }
 
+// The class's profile of what its nodes measured: NODE=FILE.csv, several a node.
+absl::Status Combine(const Args& args) {
+  std::map<std::string, std::vector<Measurement>> by_node;
+  std::string device;
+  for (const std::string& argument : args.combine) {
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return InvalidArgument("--combine: \"{}\" is not NODE=FILE.csv", argument);
+    GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows, ReadMeasurementFile(argument.substr(equals + 1)));
+    for (const Measurement& row : rows) {
+      if (device.empty()) device = row.device;
+      if (row.device != device) {
+        return InvalidArgument("{}: line {}: device \"{}\" after \"{}\": nodes of one type have one", argument,
+                               row.line, row.device, device);
+      }
+      by_node[argument.substr(0, equals)].push_back(row);
+    }
+  }
+  std::vector<NodeMeasurements> nodes;
+  for (auto& [node, rows] : by_node) nodes.push_back({.node = node, .rows = std::move(rows)});
+  const NodeClass of_class = ClassOf(nodes);
+  Tell(of_class.deviations);
+  fmt::print("{} kernels of {} nodes\n", of_class.rows.size(), nodes.size());
+  GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, Catalogue::BuiltIn().Get(device));
+  GPUETA_ASSIGN_OR_RETURN(Profile profile, FitProfile(spec, of_class.rows, {.seed = args.seed}));
+  profile.created_unix_s = std::time(nullptr);
+  if (!args.out.empty()) GPUETA_RETURN_IF_ERROR(SaveProfile(profile, args.out).status());
+  return args.server.empty() ? absl::OkStatus() : Publish(args, profile);
+}
+
+// What two runs must have in common to go on with each other's journal.
+std::string CampaignOf(const Args& args, const Backend& backend) {
+  std::string text = fmt::format("{} budget {} seed {} dtype {} timing {}", backend.slug(), args.budget, args.seed,
+                                 args.dtype, Name(backend.timing()));
+  for (const auto& [name, value] : backend.labels()) text += fmt::format(" {}={}", name, value);
+  return text;
+}
+
 absl::Status Run(const Args& args) {
   if (args.server.empty() && args.out.empty())
     return InvalidArgument("nothing to do with the profile: give --server or --out");
   if (args.watch && (args.server.empty() || !args.out.empty() || args.once))
     return InvalidArgument("--watch takes its tasks from a server: give --server, and neither --out nor --once");
   GPUETA_RETURN_IF_ERROR(CheckArgs(args));
-  GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
+  if (!args.combine.empty()) return Combine(args);
+  GPUETA_ASSIGN_OR_RETURN(const int replayed, ReplayStaleJournals(DefaultStateDirectory()));
+  if (replayed > 0) fmt::print("settings that an emulation left behind were restored\n");
+  std::string device = args.device;
+  if (device == "auto") {
+    const ChosenDevice chosen = ChooseDevice();
+    device = chosen.device;
+    fmt::print("auto: {}, because {}\n", device, chosen.reason);
+  }
+  GPUETA_ASSIGN_OR_RETURN(ManifestKernels own_kernels, ManifestKernels::Read(args.own_kernels));
+  GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
+                          OpenBackend(device, {.timing = ParseTiming(args.timing),
+                                               .own_kernels = own_kernels.empty() ? nullptr : &own_kernels}));
+  const std::map<std::string, std::string> labels = backend->labels();
+  DeviceLock lock;
+  if (const auto uuid = labels.find("uuid"); uuid != labels.end()) {
+    GPUETA_ASSIGN_OR_RETURN(lock, DeviceLock::Acquire(args.lock_dir, uuid->second));
+  }
+  for (const std::string& note : backend->notes()) fmt::print("{}\n", note);
   fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
   GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
   fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count,
              spec.fp32_tflops, spec.mem_bandwidth_gb_s, spec.l2_mb);
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, *backend, spec));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, own_kernels, *backend, spec));
   if (args.watch) return Watch(*backend, spec, candidates, args);
   CalibrationOptions options;
   GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload));
+  std::optional<Journal> journal;
+  if (!args.journal.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(journal, Journal::Open(args.journal, CampaignOf(args, *backend)));
+    options.journal = &*journal;
+  }
   GPUETA_ASSIGN_OR_RETURN(const Profile profile, Measure(*backend, spec, candidates, options, args));
+  if (journal.has_value()) journal->Finish();
   if (!args.out.empty()) {
     GPUETA_ASSIGN_OR_RETURN(const std::string id, SaveProfile(profile, args.out));
     fmt::print("profile {} of {} written to {}\n", id, profile.device, args.out);
@@ -191,11 +300,24 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")
       ->check(CLI::ExistingFile);
+  app.add_option("--kernels", args.own_kernels, "Manifests of kernels of your own to measure as well (CUDA)")
+      ->check(CLI::ExistingFile);
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
   app.add_option("--out", args.out, "Write the profile to a file");
   app.add_option("--measurements-out", args.measurements_out,
                  "Write what was measured to PREFIX.OP.csv, of one op to PREFIX itself");
   app.add_option("--node", args.node, "Publish as the profile of this node, not of the device class");
+  app.add_option("--timing", args.timing, "What is measured: eager, graph or kernel [as the device does it]");
+  app.add_option("--max-duty", args.max_duty, "Largest share of time to use the device")
+      ->capture_default_str()
+      ->check(CLI::Range(0.001, 1.0));
+  app.add_flag("--even-if-busy", args.even_if_busy, "Measure also while something else uses the device");
+  app.add_option("--journal", args.journal, "Keep what is measured here, and go on from it after a restart");
+  app.add_option("--lock-dir", args.lock_dir, "Where workers of one GPU find each other's locks")
+      ->capture_default_str();
+  app.add_option("--combine", args.combine,
+                 "Measure nothing: fit the class's profile to what its nodes measured, each as NODE=FILE.csv, and tell "
+                 "which node is an outlier");
   app.add_option("--seed", args.seed, "Seed of the sampling")->capture_default_str();
   app.add_flag("--once", args.once, "Calibrate once and exit (the default)");
   app.add_flag(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -9,7 +10,9 @@
 #include <set>
 
 #include "client/cli/inputs.h"
+#include "client/cli/serving_input.h"
 #include "core/base/errors.h"
+#include "core/predict/as_run.h"
 #include "core/wire/graph_codec.h"
 #include "core/wire/prediction_codec.h"
 #include "core/wire/profile_codec.h"
@@ -18,13 +21,11 @@
 namespace gpueta::cli {
 namespace {
 
-std::string ResourceName(const std::string& model) { return model.starts_with("models/") ? model : "models/" + model; }
-
 // The user's own spec, of one of the devices asked for.
 absl::StatusOr<std::optional<DeviceSpec>> OwnSpec(const ModelQuestion& question) {
   if (question.spec.empty()) return std::nullopt;
   GPUETA_ASSIGN_OR_RETURN(DeviceSpec spec, ReadSpec("", question.spec));
-  if (spec.slug.empty()) spec.slug = question.devices.front();
+  if (spec.slug.empty() && !question.devices.empty()) spec.slug = question.devices.front();
   if (std::find(question.devices.begin(), question.devices.end(), spec.slug) == question.devices.end()) {
     return InvalidArgument("{}: describes {}, which --device does not name", question.spec, spec.slug);
   }
@@ -53,22 +54,95 @@ std::vector<std::string> RelativesOf(const Predictor& predictor, const GraphEsti
   return lines;
 }
 
-absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& question, const Globals& globals,
-                                                       const Graph& graph, const SymbolValues& dims) {
-  GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Snapshot> snapshot,
-                          OpenSnapshot(globals, question.profile_paths));
-  GPUETA_ASSIGN_OR_RETURN(const std::optional<DeviceSpec> own, OwnSpec(question));
+// The spec of a device that a server answered for.
+DeviceSpec SpecKnownHere(const std::string& device, const std::optional<DeviceSpec>& own) {
+  if (own.has_value() && own->slug == device) return *own;
+  const absl::StatusOr<DeviceSpec> known = Catalogue::BuiltIn().Get(device);
+  return known.ok() ? *known : DeviceSpec{.slug = device};
+}
+
+// The symbols of a registered model.
+absl::StatusOr<Graph> SymbolsOfRegistered(const ModelQuestion& question, const Globals& globals) {
+  const RunArgs& run = question.run;
+  if (!run.dtype.empty() || !run.kv_dtype.empty() || !run.phase.empty() || run.train || run.ranks.tensor > 1 ||
+      run.ranks.pipeline > 1 || run.ranks.expert > 1 || run.mode == "compiled" || !run.passes.empty()) {
+    return InvalidArgument(
+        "--dtype, --kv-dtype, --phase, --train, --tp, --pp, --ep, --passes, --mode compiled: need the model's "
+        "file; a registered model stays as it is");
+  }
+  GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
+  v1::GetModelRequest get;
+  get.set_name(ResourceName(question.model));
+  GPUETA_ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(get));
+  Graph symbols;
+  for (const auto& symbol : model.symbols()) symbols.symbols.push_back({symbol.name(), symbol.default_value()});
+  return symbols;
+}
+
+}  // namespace
+
+void AddQuestionOptions(CLI::App& command, ModelQuestion& question) {
+  command.add_option("--profile", question.profile_paths, "Profiles to use in place of a directory; may be repeated")
+      ->allow_extra_args(false)
+      ->check(CLI::ExistingFile);
+  command.add_option("--device,--devices", question.devices, "Devices, by commas")
+      ->allow_extra_args(false)
+      ->delimiter(',');
+  command.add_option("--spec", question.spec, "CSV with a spec row, for a device outside the catalogue")
+      ->check(CLI::ExistingFile);
+  AddEstimatorOption(command, question.estimator);
+  AddDimOptions(command, question.dims);
+  AddRunOptions(command, question.run);
+}
+
+absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const Globals& globals) {
+  OpenModel open;
+  open.question_ = question;
+  open.server_ = globals.server;
+  open.options_.estimator = question.estimator;
+  GPUETA_ASSIGN_OR_RETURN(const RunMode mode, ParseRunMode(question.run.mode));
+  open.options_.mode = ExecutionOf(mode);
+  open.registered_ = !globals.server.empty() && !std::filesystem::exists(question.model);
+  if (open.registered_) {
+    GPUETA_ASSIGN_OR_RETURN(open.graph_, SymbolsOfRegistered(question, globals));
+  } else {
+    GPUETA_ASSIGN_OR_RETURN(open.graph_, ReadModelAsRun(question.model, question.run));
+  }
+  GPUETA_ASSIGN_OR_RETURN(open.own_spec_, OwnSpec(question));
+  if (globals.server.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(open.snapshot_, OpenSnapshot(globals, question.profile_paths));
+  }
+  return open;
+}
+
+absl::StatusOr<std::vector<Kernel>> OpenModel::Kernels(const DeviceSpec& spec, const SymbolValues& dims) const {
+  if (registered_) {
+    return FailedPrecondition("{}: a registered model keeps the order of its kernels to itself; give the model's file",
+                              question_.model);
+  }
+  const std::optional<Graph> run = AsRunOn(spec, options_.mode, graph());
+  return KernelsThatRun(run.has_value() ? *run : graph(), dims);
+}
+
+absl::StatusOr<std::vector<DeviceAnswer>> OpenModel::Ask(const std::vector<std::string>& devices,
+                                                         const SymbolValues& dims) const {
+  return server_.empty() ? AskInProcess(devices, dims) : AskServer(devices, dims);
+}
+
+absl::StatusOr<std::vector<DeviceAnswer>> OpenModel::AskInProcess(const std::vector<std::string>& devices,
+                                                                  const SymbolValues& dims) const {
   std::vector<DeviceAnswer> answers;
-  for (const std::string& device : question.devices) {
+  for (const std::string& device : devices) {
     std::shared_ptr<const Predictor> predictor;
-    if (own.has_value() && own->slug == device) {
-      predictor = snapshot->ForSpec(*own);
+    if (own_spec_.has_value() && own_spec_->slug == device) {
+      predictor = snapshot_->ForSpec(*own_spec_);
     } else {
-      GPUETA_ASSIGN_OR_RETURN(predictor, snapshot->Find(device));
+      GPUETA_ASSIGN_OR_RETURN(predictor, snapshot_->Find(device));
     }
     DeviceAnswer answer;
     answer.device = device;
-    GPUETA_ASSIGN_OR_RETURN(answer.estimate, predictor->EstimateGraph(graph, dims, question.options));
+    answer.spec = predictor->spec();
+    GPUETA_ASSIGN_OR_RETURN(answer.estimate, predictor->EstimateGraph(graph(), dims, options_));
     if (predictor->profile() != nullptr) answer.profile_id = predictor->profile()->id;
     answer.profile_version = predictor->version();
     answer.relatives = RelativesOf(*predictor, answer.estimate);
@@ -77,28 +151,39 @@ absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const ModelQuestion& ques
   return answers;
 }
 
+template <class Request>
+void OpenModel::Fill(const SymbolValues& dims, Request& request) const {
+  *request.mutable_options() = wire::Encode(options_);
+  if (registered_) {
+    request.mutable_model()->set_model(ResourceName(question_.model));
+    request.mutable_model()->mutable_dims()->insert(dims.begin(), dims.end());
+  } else {
+    *request.mutable_graph()->mutable_graph() = wire::Encode(graph());
+    request.mutable_graph()->mutable_dims()->insert(dims.begin(), dims.end());
+  }
+}
+template void OpenModel::Fill(const SymbolValues& dims, v1::PredictRequest& request) const;
+template void OpenModel::Fill(const SymbolValues& dims, v1::RankDevicesRequest& request) const;
+
+v1::DeviceSelector OpenModel::Selector(const std::string& device) const {
+  v1::DeviceSelector selector;
+  selector.set_slug(device);
+  if (own_spec_.has_value() && own_spec_->slug == device) *selector.mutable_spec() = wire::Encode(*own_spec_);
+  return selector;
+}
+
 // One item of a stream for each device, so that a device that cannot answer
 // does not hide the others.
-absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const ModelQuestion& question, const Globals& globals,
-                                                    const std::optional<Graph>& graph, const SymbolValues& dims) {
-  GPUETA_ASSIGN_OR_RETURN(const std::optional<DeviceSpec> own, OwnSpec(question));
-  GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(globals.server));
+absl::StatusOr<std::vector<DeviceAnswer>> OpenModel::AskServer(const std::vector<std::string>& devices,
+                                                               const SymbolValues& dims) const {
+  GPUETA_ASSIGN_OR_RETURN(Client client, Client::Connect(server_));
   const std::unique_ptr<PredictStream> stream = client.StreamPredict();
-  for (std::size_t i = 0; i < question.devices.size(); ++i) {
+  for (std::size_t i = 0; i < devices.size(); ++i) {
     v1::StreamPredictRequest item;
     item.set_id(i);
     v1::PredictRequest& request = *item.mutable_request();
-    v1::DeviceSelector& device = *request.add_devices();
-    device.set_slug(question.devices[i]);
-    if (own.has_value() && own->slug == question.devices[i]) *device.mutable_spec() = wire::Encode(*own);
-    *request.mutable_options() = wire::Encode(question.options);
-    if (graph.has_value()) {
-      *request.mutable_graph()->mutable_graph() = wire::Encode(*graph);
-      request.mutable_graph()->mutable_dims()->insert(dims.begin(), dims.end());
-    } else {
-      request.mutable_model()->set_model(ResourceName(question.model));
-      request.mutable_model()->mutable_dims()->insert(dims.begin(), dims.end());
-    }
+    *request.add_devices() = Selector(devices[i]);
+    Fill(dims, request);
     if (!stream->Write(item)) break;
   }
   stream->WritesDone();
@@ -108,77 +193,32 @@ absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const ModelQuestion& questio
   while (stream->Read(&response)) {
     if (response.status().code() != 0) {
       failed = absl::Status(static_cast<absl::StatusCode>(response.status().code()),
-                            fmt::format("{}: {}", question.devices[response.id()], response.status().message()));
+                            fmt::format("{}: {}", devices[response.id()], response.status().message()));
       continue;
     }
     const v1::DevicePrediction& prediction = response.response().devices(0);
     DeviceAnswer answer;
     answer.device = prediction.device();
+    answer.spec = SpecKnownHere(answer.device, own_spec_);
     answer.profile_id = prediction.profile().id();
     answer.profile_version = prediction.profile().version();
     GPUETA_ASSIGN_OR_RETURN(answer.estimate, wire::Decode(prediction.graph()));
     answers.push_back(std::move(answer));
   }
   const absl::Status finished = stream->Finish();
-  if (!finished.ok()) return Prefixed(finished, fmt::format("server {}", globals.server));
+  if (!finished.ok()) return Prefixed(finished, fmt::format("server {}", server_));
   if (!failed.ok()) return failed;
   return answers;
 }
 
-// The symbols of a registered model, with the values given for them.
-absl::StatusOr<SymbolValues> SymbolsOfRegistered(const ModelQuestion& question, const Globals& globals) {
-  const RunArgs& run = question.run;
-  if (!run.dtype.empty() || !run.kv_dtype.empty() || !run.phase.empty() || run.train || run.ranks.tensor > 1 ||
-      run.ranks.pipeline > 1 || run.ranks.expert > 1 || run.mode == "compiled") {
-    return InvalidArgument(
-        "--dtype, --kv-dtype, --phase, --train, --tp, --pp, --ep, --mode compiled: need the model's "
-        "file; a registered model stays as it is");
+absl::StatusOr<std::vector<std::string>> ProfiledGpus(const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(const auto snapshot, OpenSnapshot(globals, {}));
+  std::vector<std::string> gpus;
+  for (const std::string& slug : snapshot->ProfiledDevices()) {
+    GPUETA_ASSIGN_OR_RETURN(const auto predictor, snapshot->Find(slug));
+    if (!IsCpu(predictor->spec())) gpus.push_back(slug);
   }
-  GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
-  v1::GetModelRequest get;
-  get.set_name(ResourceName(question.model));
-  GPUETA_ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(get));
-  Graph symbols;
-  for (const auto& symbol : model.symbols()) symbols.symbols.push_back({symbol.name(), symbol.default_value()});
-  return SymbolsOf(symbols, question.dims, run.kv_len);
-}
-
-// The local alias, or the slug that a worker gives a CPU.
-bool IsCpu(const std::string& slug) { return slug == "cpu" || slug.starts_with("cpu-"); }
-
-absl::StatusOr<std::vector<DeviceAnswer>> AskOfFile(const ModelQuestion& question, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModelAsRun(question.model, question.run));
-  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, question.dims, question.run.kv_len));
-  return globals.server.empty() ? AskInProcess(question, globals, graph, dims)
-                                : AskServer(question, globals, graph, dims);
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<DeviceAnswer>> Ask(const ModelQuestion& question, const Globals& globals) {
-  if (!globals.server.empty() && !std::filesystem::exists(question.model)) {
-    GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOfRegistered(question, globals));
-    return AskServer(question, globals, std::nullopt, dims);
-  }
-  // CPUs and GPUs run a model by other kernels. A spec of one's own is a GPU's.
-  const auto runs_on_cpu = [&](const std::string& slug) { return question.spec.empty() && IsCpu(slug); };
-  std::map<bool, std::vector<DeviceAnswer>> answers_of;  // in reverse
-  for (const bool cpu : {false, true}) {
-    ModelQuestion some = question;
-    std::erase_if(some.devices, [&](const std::string& slug) { return runs_on_cpu(slug) != cpu; });
-    if (some.devices.empty()) continue;
-    some.run.restore_folded = !cpu;
-    GPUETA_ASSIGN_OR_RETURN(answers_of[cpu], AskOfFile(some, globals));
-    std::reverse(answers_of[cpu].begin(), answers_of[cpu].end());
-  }
-  std::vector<DeviceAnswer> answers;
-  for (const std::string& device : question.devices) {
-    std::vector<DeviceAnswer>& left = answers_of[runs_on_cpu(device)];
-    if (left.empty()) return FailedPrecondition("server {}: gave no answer for {}", globals.server, device);
-    answers.push_back(std::move(left.back()));
-    left.pop_back();
-  }
-  return answers;
+  return gpus;
 }
 
 }  // namespace gpueta::cli

@@ -30,15 +30,20 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddEval(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddInspect(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddMeasure(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddEmulate(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddImportTrace(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddCompare(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddProfile(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddKernels(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddModel(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddHealth(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddErrors(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddAdmit(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddMaxBatch(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddPlanServing(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddRank(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddReport(CLI::App& app, const Globals& globals, Chosen& chosen);
+void AddFitOverhead(CLI::App& app, const Globals& globals, Chosen& chosen);
 void AddDevices(CLI::App& app, const Globals& globals, Chosen& chosen);
 
 }  // namespace gpueta::cli

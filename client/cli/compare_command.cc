@@ -12,6 +12,7 @@
 #include "calibration/backends/measure.h"
 #include "client/cli/ask.h"
 #include "client/cli/command.h"
+#include "client/cli/json.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 #include "core/feedback/error_summary.h"
@@ -54,11 +55,11 @@ nlohmann::json ToJson(const ErrorSummary& s) {
 }
 
 absl::Status Compare(const CompareArgs& args, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, Ask(args.question, globals));
+  GPUETA_ASSIGN_OR_RETURN(const OpenModel model, OpenModel::Open(args.question, globals));
+  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, model.Dims());
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, model.Ask(args.question.devices, dims));
   const GraphEstimate& predicted = answers.front().estimate;
-  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModelAsRun(args.question.model, args.question.run));
-  GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, args.question.dims));
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, KernelsThatRun(graph, dims));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, model.Kernels(answers.front().spec, dims));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.on));
   GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph measured, MeasureGraph(*backend, kernels, {}, SteadyMicroseconds));
   const std::vector<ComparedKernel> compared = Match(predicted, MeanOfOccurrences(*backend, kernels, measured));
@@ -78,16 +79,15 @@ absl::Status Compare(const CompareArgs& args, const Globals& globals) {
                       {"measured_us", kernel.measured_us},
                       {"provenance", Name(kernel.part->estimate.provenance)}});
     }
-    fmt::print("{}\n", nlohmann::json{{"model", args.question.model},
-                                      {"device", args.device},
-                                      {"predicted_us", predicted.latency_us.p50},
-                                      {"measured_us", measured.total.latency_us},
-                                      {"error", total_error},
-                                      {"disturbed", measured.total.disturbed},
-                                      {"slowed", measured.total.slowed},
-                                      {"kernel_errors", ToJson(errors)},
-                                      {"kernels", list}}
-                           .dump(2));
+    fmt::print("{}\n", Dump(nlohmann::json{{"model", args.question.model},
+                                           {"device", args.device},
+                                           {"predicted_us", predicted.latency_us.p50},
+                                           {"measured_us", measured.total.latency_us},
+                                           {"error", total_error},
+                                           {"disturbed", measured.total.disturbed},
+                                           {"slowed", measured.total.slowed},
+                                           {"kernel_errors", ToJson(errors)},
+                                           {"kernels", list}}));
     return absl::OkStatus();
   }
   terminal::TextTable table({"count", "predicted", "measured", "error", "rests on", "kernel"});

@@ -12,6 +12,7 @@
 #include "client/cli/eval_judge.h"
 #include "client/cli/eval_print.h"
 #include "client/cli/inputs.h"
+#include "client/cli/json.h"
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
 
@@ -26,6 +27,7 @@ struct EvalArgs {
   std::vector<std::string> measurements;
   std::vector<std::string> measured_with;
   EvalQuestion question;
+  std::vector<std::string> estimators;  // several: each judged by itself
   std::string html;
 };
 
@@ -40,21 +42,14 @@ std::string Answering(const std::vector<JudgedRow>& rows) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-absl::Status WriteReport(const EvalArgs& args, const Judged& judged, const std::vector<report::EvalGroup>& groups,
-                         const std::vector<std::string>& notes) {
+absl::Status WriteReport(const EvalArgs& args, const Judged& judged, const std::vector<std::string>& notes) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> measured_with, ReadMeasurementFiles(args.measured_with));
-  report::EvalReport page;
+  GPUETA_ASSIGN_OR_RETURN(report::EvalReport page, ReportOf(judged, args.question, kWorstShown, measured_with));
   page.facts.push_back(fmt::format("{} rows of {}.", judged.rows.size(), fmt::join(args.measurements, ", ")));
   page.facts.push_back(fmt::format("Predicted for {}.", Answering(judged.rows)));
   if (judged.compared) page.facts.push_back(fmt::format("The other is {}.", Answering(judged.against)));
   for (const std::string& note : notes) page.facts.push_back(note + ".");
   page.facts.push_back(fmt::format("gpueta {}, seed {}.", GPUETA_VERSION, args.question.seed));
-  page.columns = args.question.by;
-  page.groups = groups;
-  page.all = Whole(judged, args.question);
-  for (const JudgedRow& row : judged.rows) page.points.push_back({PairOf(row), row.estimate.provenance});
-  page.knows_neighbours = !args.measured_with.empty();
-  GPUETA_ASSIGN_OR_RETURN(page.worst, WorstShapes(judged, kWorstShown, measured_with));
   return WriteWholeFile(args.html, report::RenderEvalReport(page));
 }
 
@@ -67,11 +62,49 @@ absl::Status CheckAny(const EvalArgs& args, const std::vector<Measurement>& rows
                             side.rows, rows.size(), side.reason);
 }
 
+// The rungs of a ladder side by side, on the rows that each can answer.
+absl::Status EvalEstimators(const EvalArgs& args, const std::vector<Measurement>& rows, Predictors& predictors,
+                            const Globals& globals) {
+  const std::string column = "asked";
+  std::vector<std::string> columns = {column};
+  columns.insert(columns.end(), args.question.by.begin(), args.question.by.end());
+  std::vector<report::EvalGroup> all;
+  std::vector<std::string> notes;
+  Judged answered;  // what EvalJson asks of the rows: there is no other side
+  for (const std::string& name : args.estimators) {
+    EvalQuestion question = args.question;
+    question.estimator = EstimatorName(name);
+    question.leave_out = true;
+    GPUETA_ASSIGN_OR_RETURN(const Judged judged, Judge(rows, question, predictors, nullptr));
+    for (const Unanswered& left : judged.unanswered) {
+      if (judged.rows.empty()) return FailedPrecondition("--estimator {}: answers no row: {}", name, left.reason);
+      notes.push_back(
+          fmt::format("rows left out as {} cannot answer them: {}; the first is {}", name, left.rows, left.reason));
+    }
+    GPUETA_ASSIGN_OR_RETURN(std::vector<report::EvalGroup> groups, Group(judged, question));
+    for (report::EvalGroup& group : groups) {
+      group.by.insert(group.by.begin(), name);
+      all.push_back(std::move(group));
+    }
+  }
+  if (globals.json) {
+    fmt::print("{}\n", Dump(EvalJson(columns, all, answered)));
+    return absl::OkStatus();
+  }
+  fmt::print("{}", EvalText(columns, all));
+  for (const std::string& note : notes) fmt::print("note: {}\n", note);
+  return absl::OkStatus();
+}
+
 absl::Status Eval(const EvalArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows, ReadMeasurementFiles(args.measurements));
   GPUETA_RETURN_IF_ERROR(CheckColumns(args.question.by, rows));
   GPUETA_ASSIGN_OR_RETURN(std::shared_ptr<const Snapshot> snapshot, OpenSnapshot(globals, args.profile_paths));
   Predictors predictors(std::move(snapshot));
+  if (args.estimators.size() > 1) {
+    if (rows.empty()) return InvalidArgument("{}: no measurements to judge", fmt::join(args.measurements, ", "));
+    return EvalEstimators(args, rows, predictors, globals);
+  }
   std::optional<Predictors> others;
   if (!args.against.empty()) {
     GPUETA_ASSIGN_OR_RETURN(std::shared_ptr<const Snapshot> other, OpenSnapshot(globals, args.against));
@@ -82,7 +115,7 @@ absl::Status Eval(const EvalArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<report::EvalGroup> groups, Group(judged, args.question));
   const std::vector<std::string> notes = NotesOf(judged);
   absl::Status judged_any = CheckAny(args, rows, judged);
-  if (!args.html.empty() && judged_any.ok()) GPUETA_RETURN_IF_ERROR(WriteReport(args, judged, groups, notes));
+  if (!args.html.empty() && judged_any.ok()) GPUETA_RETURN_IF_ERROR(WriteReport(args, judged, notes));
   if (globals.json) {
     fmt::print("{}\n", EvalJson(args.question.by, groups, judged).dump(2));
   } else if (judged_any.ok()) {
@@ -112,11 +145,16 @@ void AddEval(CLI::App& app, const Globals& globals, Chosen& chosen) {
       ->check(CLI::ExistingFile)
       ->needs(html);
   eval->add_option("--device", args->question.device, "Predict for this device whatever the rows say");
-  eval->add_option(
-      "--estimator", args->question.estimator,
-      "A form by name: family, launch, kernel-aware, whole-model, inter-gpu, roofline (default: the best one)");
+  eval->add_option("--estimator", args->estimators,
+                   fmt::format("A form by name, or several by commas to compare them: {} (default), {}",
+                               kDefaultEstimator, fmt::join(EstimatorNames(), ", ")))
+      ->delimiter(',')
+      ->allow_extra_args(false);
   eval->callback([args, &globals, &chosen] {
     args->question.seed = globals.seed;
+    if (args->estimators.size() == 1) args->question.estimator = EstimatorName(args->estimators.front());
+    if (args->estimators.size() > 1 && (!args->html.empty() || !args->against.empty()))
+      throw CLI::ValidationError("--estimator", "only one with --html or --against");
     chosen = [args, &globals] { return Eval(*args, globals); };
   });
 }

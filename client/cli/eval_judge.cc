@@ -86,6 +86,10 @@ absl::StatusOr<Judged> Judge(const std::vector<Measurement>& rows, const EvalQue
   for (const Measurement& row : rows) {
     absl::StatusOr<JudgedRow> first = Predict(row, question, predictors);
     if (!judged.compared) {
+      if (question.leave_out && !first.ok()) {
+        Count(first.status(), "estimator " + question.estimator, judged.unanswered);
+        continue;
+      }
       GPUETA_RETURN_IF_ERROR(first.status());
       judged.rows.push_back(*std::move(first));
       continue;
@@ -151,6 +155,18 @@ absl::StatusOr<std::vector<report::WorstShape>> WorstShapes(const Judged& judged
     out.push_back(std::move(described));
   }
   return out;
+}
+
+absl::StatusOr<report::EvalReport> ReportOf(const Judged& judged, const EvalQuestion& question, std::size_t worst,
+                                            const std::vector<Measurement>& measured_with) {
+  report::EvalReport page;
+  page.columns = question.by;
+  GPUETA_ASSIGN_OR_RETURN(page.groups, Group(judged, question));
+  page.all = Whole(judged, question);
+  for (const JudgedRow& row : judged.rows) page.points.push_back({PairOf(row), row.estimate.provenance});
+  page.knows_neighbours = !measured_with.empty();
+  GPUETA_ASSIGN_OR_RETURN(page.worst, WorstShapes(judged, worst, measured_with));
+  return page;
 }
 
 }  // namespace gpueta::cli

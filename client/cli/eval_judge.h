@@ -18,11 +18,12 @@ struct EvalQuestion {
   std::string estimator;  // empty: the best one
   std::vector<std::string> by;
   std::uint64_t seed = 0;
+  bool leave_out = false;  // rows that cannot be answered, rather than fail
 };
 
 // Rows that one side of a comparison could not answer.
 struct Unanswered {
-  std::string side;    // the option that gave the profiles: "profile" or "against"
+  std::string side;    // the option that gave what cannot: "profile", "against" or "estimator NAME"
   std::string reason;  // of the first of them
   std::int64_t rows = 0;
 };
@@ -35,8 +36,8 @@ struct Judged {
 };
 
 // Predicts each row. Without `against` a row that cannot be answered is an
-// error with its line; with it, such rows are left out on both sides and
-// counted. Points into all its arguments.
+// error with its line, unless such rows are left out; with it, they are left out
+// on both sides. What is left out is counted. Points into all its arguments.
 absl::StatusOr<Judged> Judge(const std::vector<Measurement>& rows, const EvalQuestion& question, Predictors& predictors,
                              Predictors* against);
 
@@ -55,5 +56,10 @@ report::EvalGroup Whole(const Judged& judged, const EvalQuestion& question);
 // `measured_with`.
 absl::StatusOr<std::vector<report::WorstShape>> WorstShapes(const Judged& judged, std::size_t count,
                                                             const std::vector<Measurement>& measured_with);
+
+// The page's content but for its facts: groups, points, worst shapes.
+// `measured_with`: rows that the profile was fitted to, if they are known.
+absl::StatusOr<report::EvalReport> ReportOf(const Judged& judged, const EvalQuestion& question, std::size_t worst,
+                                            const std::vector<Measurement>& measured_with);
 
 }  // namespace gpueta::cli

@@ -52,7 +52,7 @@ absl::Status ImportTrace(const ImportTraceArgs& args, const Globals& globals) {
 void AddImportTrace(CLI::App& app, const Globals& globals, Chosen& chosen) {
   auto args = std::make_shared<ImportTraceArgs>();
   CLI::App* command = app.add_subcommand("import-trace", "Profiler traces to measurements");
-  command->add_option("TRACE", args->traces, "PyTorch profiler .json, or Nsight Systems .sqlite")
+  command->add_option("TRACE", args->traces, "PyTorch profiler .json or .json.gz, or Nsight Systems .sqlite")
       ->required()
       ->check(CLI::ExistingFile);
   command->add_option("--device", args->device, "Slug of the traced device (default: what the trace says)");

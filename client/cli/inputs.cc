@@ -1,5 +1,6 @@
 #include "client/cli/inputs.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "core/base/errors.h"
@@ -54,6 +55,15 @@ absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& 
   }
   return spec;
 }
+
+void AddEstimatorOption(CLI::App& command, std::string& estimator) {
+  command
+      .add_option("--estimator", estimator,
+                  fmt::format("A form by name: {} (default), {}", kDefaultEstimator, fmt::join(EstimatorNames(), ", ")))
+      ->transform(EstimatorName);
+}
+
+std::string EstimatorName(const std::string& given) { return given == kDefaultEstimator ? "" : given; }
 
 std::string ProfileDirectory(const Globals& globals) {
   return globals.profiles.empty() ? DefaultProfileDirectory() : globals.profiles;

@@ -13,6 +13,10 @@
 #include "core/predict/snapshot.h"
 #include "gpueta/client.h"
 
+namespace CLI {
+class App;
+}
+
 namespace gpueta::cli {
 
 // Rows of several files, in order. Errors name file, line and column.
@@ -26,6 +30,12 @@ absl::StatusOr<std::vector<Measurement>> ReadMeasurementFilesOf(const std::vecto
 
 // The catalogue's spec, or that of a --spec file.
 absl::StatusOr<DeviceSpec> ReadSpec(const std::string& slug, const std::string& spec_path);
+
+// As EstimateOptions has it: the name of the best form is empty.
+std::string EstimatorName(const std::string& given);
+
+// --estimator, with the names there are.
+void AddEstimatorOption(CLI::App& command, std::string& estimator);
 
 // The directory to load profiles from: --profiles, else the installed one.
 std::string ProfileDirectory(const Globals& globals);

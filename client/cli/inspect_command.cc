@@ -5,9 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "client/cli/command.h"
+#include "client/cli/json.h"
 #include "client/cli/model_input.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
+#include "core/base/printable.h"
 
 namespace gpueta::cli {
 namespace {
@@ -33,7 +35,7 @@ absl::StatusOr<SymbolValues> WithDefaults(const Graph& graph, const InspectArgs&
 }
 
 absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(args.run, args.model));
+  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(args.run));
   GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(args.model, options));
   std::vector<std::string> warnings = graph.warnings;
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues values, WithDefaults(graph, args, warnings));
@@ -48,17 +50,17 @@ absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
         {"macs", counts.macs},
         {"flops", counts.flops},
         {"bytes", counts.bytes},
-        {"onnx_nodes", graph.source_op_counts},
+        {args.model.ends_with(".onnx") ? "onnx_nodes" : "source_ops", graph.source_op_counts},
         {"counts", counts.kernels},
         {"symbols", symbols},
         {"inputs", graph.inputs},
         {"kv_bytes_per_token", graph.kv_bytes_per_token > 0 ? nlohmann::json(graph.kv_bytes_per_token) : nullptr},
         {"warnings", warnings}};
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", Dump(out));
     return absl::OkStatus();
   }
-  fmt::print("{}\n", graph.display_name);
-  for (const std::string& input : graph.inputs) fmt::print("  input       {}\n", input);
+  fmt::print("{}\n", Printable(graph.display_name));
+  for (const std::string& input : graph.inputs) fmt::print("  input       {}\n", Printable(input));
   fmt::print("  parameters  {:L}\n  MACs        {:L}\n  traffic     {:.4g} MB at least\n", graph.parameters,
              counts.macs, static_cast<double>(counts.bytes) / 1e6);
   if (active != graph.parameters) fmt::print("  active      {:L} of a token\n", active);
@@ -69,7 +71,7 @@ absl::Status Inspect(const InspectArgs& args, const Globals& globals) {
   terminal::TextTable nodes({"source operator", "count"});
   for (const auto& [op, count] : graph.source_op_counts) nodes.Add({op, std::to_string(count)});
   fmt::print("\n{}\n{}", kernels.Render(), nodes.Render());
-  for (const std::string& warning : warnings) fmt::print("note: {}\n", warning);
+  for (const std::string& warning : warnings) fmt::print("note: {}\n", Printable(warning));
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 
 #include "client/cli/command.h"
 #include "core/base/errors.h"
+#include "core/base/printable.h"
 
 namespace {
 
@@ -34,8 +35,9 @@ int main(int argc, char** argv) {
   app.add_option("--seed", globals.seed, "Seed wherever anything is random")->capture_default_str();
 
   Chosen chosen;
-  for (const auto add : {AddPredict, AddInspect, AddDevices, AddPlan, AddMeasure, AddImportTrace, AddCompare, AddFit,
-                         AddEval, AddAdmit, AddMaxBatch, AddPlanServing, AddProfile, AddModel, AddErrors, AddHealth}) {
+  for (const auto add : {AddPredict,     AddInspect,     AddDevices, AddPlan,    AddMeasure, AddEmulate, AddImportTrace,
+                         AddCompare,     AddFit,         AddEval,    AddReport,  AddRank,    AddAdmit,   AddMaxBatch,
+                         AddPlanServing, AddFitOverhead, AddProfile, AddKernels, AddModel,   AddErrors,  AddHealth}) {
     add(app, globals, chosen);
   }
   try {
@@ -46,7 +48,7 @@ int main(int argc, char** argv) {
   }
   try {
     if (const absl::Status status = chosen(); !status.ok()) {
-      fmt::print(stderr, "gpueta: {}\n", gpueta::MessageOf(status));
+      fmt::print(stderr, "gpueta: {}\n", gpueta::Printable(gpueta::MessageOf(status), "\n"));
       return 1;
     }
   } catch (const std::system_error&) {

@@ -1,15 +1,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "client/cli/inputs.h"
 #include "client/cli/serving_input.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
-#include "core/base/whole_file.h"
+#include "core/wire/serving_codec.h"
 
 namespace gpueta::cli {
 namespace {
@@ -21,74 +19,81 @@ struct MaxBatchArgs {
   std::vector<std::int64_t> contexts;
 };
 
-struct Row {
-  std::int64_t context = 0;
-  LargestBatch batch;
-  std::int64_t chunk = 0;  // next to that batch; 0 without a limit
-};
+absl::StatusOr<v1::MaxBatchResponse> AskInProcess(const MaxBatchArgs& args, const EngineSetup& setup,
+                                                  const MaxBatchQuestion& question, const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(LocalEngines engines,
+                          LocalEngines::Open(args.serving.model.model, args.serving.model.profile_paths, globals));
+  GPUETA_ASSIGN_OR_RETURN(const auto served, engines.Serve(args.device, setup, LongestOf(question)));
+  GPUETA_ASSIGN_OR_RETURN(const MaxBatchAnswer answer, MaxBatch(*served, setup, question));
+  v1::MaxBatchResponse message;
+  wire::Encode(*served, answer, message);
+  return message;
+}
 
-void Print(const Served& served, const std::vector<Row>& rows) {
+absl::StatusOr<v1::MaxBatchResponse> AskServer(const MaxBatchArgs& args, const EngineSetup& setup,
+                                               const MaxBatchQuestion& question, const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(RemoteEngines remote, OpenRemote(args.serving.model.model, globals));
+  v1::MaxBatchRequest request;
+  request.mutable_engine()->set_model(remote.model);
+  request.mutable_engine()->mutable_device()->set_slug(args.device);
+  wire::Encode(setup, *request.mutable_engine());
+  wire::Encode(question, request);
+  return remote.client.MaxBatch(request);
+}
+
+void Print(const MaxBatchArgs& args, const v1::MaxBatchResponse& answer) {
   constexpr double kGiB = 1024.0 * 1024 * 1024;
-  const CacheRoom& room = served.room;
   fmt::print(
       "{} on {} × {}: weights {:.3g} GiB, activations up to {:.3g} GiB, cache {:.3g} GiB of {:.3g} GiB a GPU; "
       "{:.4g} bytes a token\n",
-      served.model.display_name(), served.gpus, served.device, room.weight_bytes / kGiB, room.activation_bytes / kGiB,
-      room.cache_bytes / kGiB, room.memory_bytes / kGiB, served.model.kv_bytes_per_token());
+      args.serving.model.model, answer.gpus(), args.device, answer.weight_bytes() / kGiB,
+      answer.activation_bytes() / kGiB, answer.cache_bytes() / kGiB, answer.memory_bytes() / kGiB,
+      answer.kv_bytes_per_token());
   terminal::TextTable table({"context", "sequences", "bound by", "step p50", "step p90", "prefill tokens beside"});
-  for (const Row& row : rows) {
-    const bool any = row.batch.sequences > 0;
-    table.Add({std::to_string(row.context), std::to_string(row.batch.sequences), row.batch.binds,
-               any ? terminal::FormatUs(row.batch.step.p50_us) : "–",
-               any ? terminal::FormatUs(row.batch.step.Quantile(0.9)) : "–", std::to_string(row.chunk)});
+  for (const v1::MaxBatchResponse::Batch& batch : answer.batches()) {
+    const bool any = batch.sequences() > 0;
+    table.Add({std::to_string(batch.context()), std::to_string(batch.sequences()), batch.binds(),
+               any ? terminal::FormatUs(batch.step_us().p50()) : "–",
+               any ? terminal::FormatUs(batch.step_us().p90()) : "–", std::to_string(batch.prefill_tokens())});
   }
   fmt::print("{}", table.Render());
-  for (const std::string& warning : served.model.warnings()) fmt::print("note: {}\n", warning);
+  for (const std::string& warning : answer.warnings()) fmt::print("note: {}\n", warning);
 }
 
-nlohmann::json ToJson(const Served& served, const std::vector<Row>& rows) {
+nlohmann::json ToJson(const MaxBatchArgs& args, const v1::MaxBatchResponse& answer) {
   nlohmann::json contexts = nlohmann::json::array();
-  for (const Row& row : rows) {
-    const StepLatency& step = row.batch.step;
-    contexts.push_back({{"context", row.context},
-                        {"sequences", row.batch.sequences},
-                        {"bound_by", row.batch.binds},
-                        {"step_us", {{"p50", step.p50_us}, {"p90", step.Quantile(0.9)}, {"p99", step.Quantile(0.99)}}},
-                        {"prefill_tokens", row.chunk}});
+  for (const v1::MaxBatchResponse::Batch& batch : answer.batches()) {
+    const v1::Quantiles& step = batch.step_us();
+    contexts.push_back({{"context", batch.context()},
+                        {"sequences", batch.sequences()},
+                        {"bound_by", batch.binds()},
+                        {"step_us", {{"p50", step.p50()}, {"p90", step.p90()}, {"p99", step.p99()}}},
+                        {"prefill_tokens", batch.prefill_tokens()}});
   }
-  return {{"model", served.model.display_name()},
-          {"device", served.device},
-          {"gpus", served.gpus},
-          {"weight_bytes", served.room.weight_bytes},
-          {"activation_bytes", served.room.activation_bytes},
-          {"cache_bytes", served.room.cache_bytes},
-          {"kv_bytes_per_token", served.model.kv_bytes_per_token()},
-          {"kv_blocks", served.room.blocks},
+  return {{"model", args.serving.model.model},
+          {"device", args.device},
+          {"gpus", answer.gpus()},
+          {"weight_bytes", answer.weight_bytes()},
+          {"activation_bytes", answer.activation_bytes()},
+          {"cache_bytes", answer.cache_bytes()},
+          {"kv_bytes_per_token", answer.kv_bytes_per_token()},
+          {"kv_blocks", answer.kv_blocks()},
           {"contexts", contexts},
-          {"warnings", served.model.warnings()}};
+          {"warnings", std::vector<std::string>(answer.warnings().begin(), answer.warnings().end())}};
 }
 
-absl::Status MaxBatch(const MaxBatchArgs& args, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const LatencyLimits limits, LimitsOf(args.serving));
-  GPUETA_ASSIGN_OR_RETURN(const Deployment deployment, DeploymentOf(args.serving, args.tp));
-  GPUETA_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(args.serving.model.path));
-  GPUETA_ASSIGN_OR_RETURN(const auto snapshot, OpenSnapshot(globals, args.serving.model.profile_paths));
-  GPUETA_ASSIGN_OR_RETURN(const Served served, Serve(args.serving.model, json, *snapshot, args.device, deployment,
-                                                     {.tokens = args.serving.token_budget,
-                                                      .sequences = args.serving.max_sequences,
-                                                      .context = *std::ranges::max_element(args.contexts)}));
-  std::vector<Row> rows;
-  for (const std::int64_t context : args.contexts) {
-    Row row{context, MaxDecodeBatch(served.model, served.table, served.room, context, limits.tpot)};
-    if (limits.tpot.has_value()) {
-      row.chunk = MaxPrefillChunk(served.table, row.batch.sequences, context, *limits.tpot);
-    }
-    rows.push_back(row);
-  }
+absl::Status AskMaxBatch(const MaxBatchArgs& args, const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(const EngineSetup setup, SetupOf(args.serving, args.tp));
+  MaxBatchQuestion question;
+  question.contexts = args.contexts;
+  GPUETA_ASSIGN_OR_RETURN(question.limits, LimitsOf(args.serving));
+  GPUETA_ASSIGN_OR_RETURN(const v1::MaxBatchResponse answer, globals.server.empty()
+                                                                 ? AskInProcess(args, setup, question, globals)
+                                                                 : AskServer(args, setup, question, globals));
   if (globals.json) {
-    fmt::print("{}\n", ToJson(served, rows).dump(2));
+    fmt::print("{}\n", ToJson(args, answer).dump(2));
   } else {
-    Print(served, rows);
+    Print(args, answer);
   }
   return absl::OkStatus();
 }
@@ -105,7 +110,7 @@ void AddMaxBatch(CLI::App& app, const Globals& globals, Chosen& chosen) {
       ->required()
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 26));
-  command->callback([args, &globals, &chosen] { chosen = [args, &globals] { return MaxBatch(*args, globals); }; });
+  command->callback([args, &globals, &chosen] { chosen = [args, &globals] { return AskMaxBatch(*args, globals); }; });
 }
 
 }  // namespace gpueta::cli

@@ -20,6 +20,9 @@ nlohmann::json ToJson(const v1::Model& model) {
                         {"display_name", model.display_name()},
                         {"nodes", model.node_count()},
                         {"parameters", model.parameters()},
+                        {"active_parameters", model.active_parameters()},
+                        {"kv_bytes_per_token", model.kv_bytes_per_token()},
+                        {"has_config", model.has_config()},
                         {"warnings", nlohmann::json::array()},
                         {"aliases", nlohmann::json::array()},
                         {"symbols", nlohmann::json::array()},
@@ -32,12 +35,18 @@ nlohmann::json ToJson(const v1::Model& model) {
 }
 
 absl::Status Register(const std::string& path, const RunArgs& run, const std::string& alias, const Globals& globals) {
-  GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(run, path));
-  GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(path, options));
-  GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
   v1::RegisterModelRequest request;
+  GPUETA_ASSIGN_OR_RETURN(const std::optional<std::string> config, ReadConfig(path));
+  if (config.has_value() && run.phase.empty() && !run.kv_len.has_value()) {
+    request.set_config(*config);
+    request.set_display_name(ModelDisplayName(path));
+  } else {
+    GPUETA_ASSIGN_OR_RETURN(const HuggingFaceOptions options, OptionsOf(run));
+    GPUETA_ASSIGN_OR_RETURN(const Graph graph, ReadModel(path, options));
+    *request.mutable_graph() = wire::Encode(graph);
+  }
   request.set_alias(alias);
-  *request.mutable_graph() = wire::Encode(graph);
+  GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
   GPUETA_ASSIGN_OR_RETURN(const v1::Model model, client.RegisterModel(request));
   if (globals.json) {
     fmt::print("{}\n", ToJson(model).dump(2));

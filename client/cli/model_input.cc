@@ -8,7 +8,7 @@
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
 #include "core/graph/passes/eager.h"
-#include "core/graph/passes/fusion.h"
+#include "core/graph/passes/named_pass.h"
 #include "core/graph/passes/precision.h"
 #include "core/graph/passes/training.h"
 #include "core/importers/onnx/onnx_importer.h"
@@ -41,8 +41,14 @@ absl::StatusOr<DType> DTypeOf(const char* option, const std::string& name) {
   return InvalidArgument("{}: \"{}\" is not one of fp64, fp32, tf32, fp16, bf16, fp8, int8, int4", option, name);
 }
 
-// Whether the model came from a config is known by its file alone.
-bool IsConfigPath(const std::string& path) { return path.ends_with(".json"); }
+// What only the importer of configs can do, asked of another file.
+absl::Status CheckOneGraph(const std::string& path, const HuggingFaceOptions& options) {
+  if (options.phase != Attention::Phase::kPrefill || options.cached_prefix)
+    return InvalidArgument("--phase, --kv-len: need a config.json; {} is one graph already", path);
+  if (options.written_out_attention)
+    return InvalidArgument("--attention: needs a config.json; {} is one graph already", path);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -74,12 +80,44 @@ void AddRunOptions(CLI::App& command, RunArgs& args) {
   command.add_option("--pp", args.ranks.pipeline, "Pipeline stages")->check(CLI::PositiveNumber);
   command.add_option("--ep", args.ranks.expert, "Expert-parallel ranks")->check(CLI::PositiveNumber);
   command.add_flag("--train", args.train, "A training step: forward, backward, optimiser");
-  command.add_option("--optimiser", args.optimiser, "With --train: none, sgd, adam or adamw")->capture_default_str();
+  command.add_option("--optimiser", args.optimiser, "With --train: none, sgd, adam or adamw")
+      ->capture_default_str()
+      ->needs("--train");
+  std::string passes = "Rewrites of the graph, by commas, in this order:";
+  for (const NamedPass& pass : NamedPasses()) passes += fmt::format(" {} ({});", pass.name, pass.does);
+  passes.back() = '.';
+  command.add_option("--passes", args.passes, passes)->delimiter(',')->allow_extra_args(false);
+}
+
+absl::StatusOr<RunMode> ParseRunMode(const std::string& name) {
+  if (name == "eager") return RunMode::kEager;
+  if (name == "graph") return RunMode::kGraph;
+  if (name == "compiled") return RunMode::kCompiled;
+  return InvalidArgument("--mode: \"{}\" is not one of eager, graph, compiled", name);
+}
+
+ExecutionMode ExecutionOf(RunMode mode) {
+  return mode == RunMode::kGraph ? ExecutionMode::kGraph : ExecutionMode::kEager;
+}
+
+absl::StatusOr<std::optional<std::string>> ReadConfig(const std::string& path) {
+  if (!path.ends_with(".json")) return std::nullopt;
+  GPUETA_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(path));
+  if (!IsHuggingFaceConfig(text)) return std::nullopt;
+  return text;
+}
+
+std::string ModelDisplayName(const std::string& path) {
+  const std::filesystem::path file(path);
+  const bool plain = file.stem() == "config" && file.has_parent_path();
+  return (plain ? file.parent_path().filename() : file.stem()).string();
 }
 
 absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOptions& options) {
-  if (path.ends_with(".onnx")) return ImportOnnxFile(path);
-  if (IsTraceFile(path)) return ImportTraceFile(path);
+  if (path.ends_with(".onnx") || IsTraceFile(path)) {
+    GPUETA_RETURN_IF_ERROR(CheckOneGraph(path, options));
+    return path.ends_with(".onnx") ? ImportOnnxFile(path) : ImportTraceFile(path);
+  }
   const absl::StatusOr<std::string> text = ReadWholeFile(path);
   if (absl::IsNotFound(text.status())) {
     return NotFound(
@@ -87,24 +125,21 @@ absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOption
   }
   GPUETA_RETURN_IF_ERROR(text.status());
   if (IsHuggingFaceConfig(*text)) {
-    const std::filesystem::path file(path);
-    const bool plain = file.stem() == "config" && file.has_parent_path();
-    absl::StatusOr<Graph> graph =
-        ImportHuggingFace(*text, (plain ? file.parent_path().filename() : file.stem()).string(), options);
+    absl::StatusOr<Graph> graph = ImportHuggingFace(*text, ModelDisplayName(path), options);
     return graph.ok() ? std::move(graph) : Prefixed(graph.status(), path);
   }
   absl::StatusOr<Graph> graph = wire::ReadGraphText(*text);
-  if (graph.ok()) return graph;
-  if (!IsConfigPath(path)) return Prefixed(graph.status(), path);
+  if (graph.ok()) {
+    GPUETA_RETURN_IF_ERROR(CheckOneGraph(path, options));
+    return graph;
+  }
+  if (!path.ends_with(".json")) return Prefixed(graph.status(), path);
   const std::string why = MessageOf(graph.status());
   return InvalidArgument("{}: no Hugging Face config (it has neither model_type nor architectures), and no graph: {}",
                          path, why.substr(0, why.find('\n')));
 }
 
-absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run, const std::string& path) {
-  if ((!run.phase.empty() || run.kv_len.has_value()) && !IsConfigPath(path)) {
-    return InvalidArgument("--phase, --kv-len: need a config.json; {} is one graph already", path);
-  }
+absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run) {
   HuggingFaceOptions options;
   if (!run.phase.empty()) {
     const auto phase = ParseAttentionPhase(run.phase);
@@ -118,11 +153,31 @@ absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run, const std::stri
   return options;
 }
 
-absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run) {
-  GPUETA_ASSIGN_OR_RETURN(HuggingFaceOptions options, OptionsOf(run, path));
-  if (run.mode != "eager" && run.mode != "graph" && run.mode != "compiled") {
-    return InvalidArgument("--mode: \"{}\" is not one of eager, graph, compiled", run.mode);
+namespace {
+
+absl::StatusOr<std::vector<const NamedPass*>> PassesOf(const std::vector<std::string>& names) {
+  std::vector<const NamedPass*> passes;
+  for (const std::string& name : names) {
+    passes.push_back(FindPass(name));
+    if (passes.back() != nullptr) continue;
+    std::vector<std::string_view> known;
+    for (const NamedPass& pass : NamedPasses()) known.push_back(pass.name);
+    return InvalidArgument("--passes: \"{}\" is not one of {}", name, fmt::join(known, ", "));
   }
+  return passes;
+}
+
+bool HasFusedAttention(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const GraphNode& node) { return node.kernel.op() == Op::kAttention; });
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run) {
+  GPUETA_ASSIGN_OR_RETURN(HuggingFaceOptions options, OptionsOf(run));
+  GPUETA_ASSIGN_OR_RETURN(const RunMode mode, ParseRunMode(run.mode));
+  GPUETA_ASSIGN_OR_RETURN(std::vector<const NamedPass*> passes, PassesOf(run.passes));
+  if (mode == RunMode::kCompiled) passes.push_back(FindPass("fuse-elementwise"));
   if (run.attention != "fused" && run.attention != "written-out") {
     return InvalidArgument("--attention: \"{}\" is not one of fused, written-out", run.attention);
   }
@@ -130,31 +185,58 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
   if (!optimiser.has_value()) {
     return InvalidArgument("--optimiser: \"{}\" is not one of none, sgd, adam, adamw", run.optimiser);
   }
-  options.op_by_op = run.mode != "graph";
-  options.last_logits_only = run.mode == "graph" && !run.train;
+  options.op_by_op = mode != RunMode::kGraph;
+  options.last_logits_only = mode == RunMode::kGraph && !run.train;
   options.written_out_attention = run.attention == "written-out";
   options.training = run.train;
   if (run.train && options.phase == Attention::Phase::kDecode) {
     return InvalidArgument("--train: training has no phase decode");
   }
-  GPUETA_ASSIGN_OR_RETURN(Graph graph, ReadModel(path, options));
-  if (options.written_out_attention && !IsConfigPath(path)) {
-    return InvalidArgument("--attention: needs a config.json; {} is one graph already", path);
+  if (run.train && IsTraceFile(path)) {
+    return InvalidArgument("--train: {} is a trace, which has what ran already; trace a training step", path);
   }
+  GPUETA_ASSIGN_OR_RETURN(Graph graph, ReadModel(path, options));
+  PassLog log(graph);
   if (!run.dtype.empty()) {
     GPUETA_ASSIGN_OR_RETURN(const DType dtype, DTypeOf("--dtype", run.dtype));
     SetDType(graph, dtype);
+    log.Add("dtype " + run.dtype, graph);
   }
-  if (options.kv_dtype.has_value()) SetKvDType(graph, *options.kv_dtype);
-  GPUETA_RETURN_IF_ERROR(SplitTensors(graph, run.ranks));
-  GPUETA_RETURN_IF_ERROR(SplitStages(graph, run.ranks.pipeline));
-  if (run.restore_folded && (run.mode == "eager" || run.train)) RestoreFolded(graph);
-  if (run.mode == "compiled") FuseElementwise(graph);
+  if (run.ranks.tensor > 1 || run.ranks.expert > 1) {
+    GPUETA_RETURN_IF_ERROR(SplitTensors(graph, run.ranks));
+    log.Add(fmt::format("split over {} tensor and {} expert ranks", run.ranks.tensor, run.ranks.expert), graph);
+  }
+  if (run.ranks.pipeline > 1) {
+    GPUETA_RETURN_IF_ERROR(SplitStages(graph, run.ranks.pipeline));
+    log.Add(fmt::format("split into {} stages", run.ranks.pipeline), graph);
+  }
+  // Neither training nor compilers know what exporters fold.
+  if ((run.train || mode == RunMode::kCompiled) && HasFolded(graph)) {
+    RestoreFolded(graph);
+    log.Add("what its exporter folded into convolutions", graph);
+  }
+  for (const NamedPass* pass : passes) {
+    pass->apply(graph);
+    log.Add(pass->name, graph);
+  }
+  if (options.kv_dtype.has_value()) {
+    if (!HasFusedAttention(graph)) {
+      return InvalidArgument(
+          "--kv-dtype: {} has no fused attention to keep keys and values for; try --passes "
+          "fuse-attention",
+          path);
+    }
+    SetKvDType(graph, *options.kv_dtype);
+    log.Add("kv-dtype " + run.kv_dtype, graph);
+  }
   if (run.train) {
     AddBackward(graph);
     AccumulateGradients(graph);
+    log.Add("backward", graph);
     AddOptimiserStep(graph, *optimiser);
+    log.Add("optimiser " + run.optimiser, graph);
   }
+  graph.passes = log.lines();
   return graph;
 }
 

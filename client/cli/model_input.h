@@ -10,6 +10,7 @@
 #include "core/graph/graph.h"
 #include "core/graph/passes/parallel.h"
 #include "core/importers/huggingface/huggingface_importer.h"
+#include "core/predict/predictor.h"
 
 namespace CLI {
 class App;
@@ -25,6 +26,12 @@ struct DimArgs {
 };
 void AddDimOptions(CLI::App& command, DimArgs& args);
 
+// What a graph is run as, by --mode.
+enum class RunMode : std::uint8_t { kEager, kGraph, kCompiled };
+absl::StatusOr<RunMode> ParseRunMode(const std::string& name);
+// Compiled code is still issued kernel by kernel.
+ExecutionMode ExecutionOf(RunMode mode);
+
 // How a model runs: what shapes its graph besides dims.
 struct RunArgs {
   std::string phase;  // prefill or decode; empty: prefill
@@ -35,28 +42,32 @@ struct RunArgs {
   std::string kv_dtype;
   Parallelism ranks;
   bool train = false;
-  // Batch norms and biases as kernels of their own, as frameworks run them on
-  // GPUs; CPU backends take them along with their convolutions.
-  bool restore_folded = false;
   std::string optimiser = "adamw";
+  std::vector<std::string> passes;  // by name, in order
 };
 void AddPhaseOptions(CLI::App& command, RunArgs& args);
 void AddRunOptions(CLI::App& command, RunArgs& args);
 
 // A graph from an .onnx file, a profiler's trace (core/importers/traces), a
 // Hugging Face config.json, or a graph file (text protobuf or JSON of
-// gpueta.v1.Graph). NOT_FOUND for a missing file.
+// gpueta.v1.Graph). NOT_FOUND for a missing file; INVALID_ARGUMENT for options
+// that only a config can follow, with a file that is one graph already.
 absl::StatusOr<Graph> ReadModel(const std::string& path, const HuggingFaceOptions& options = {});
 
-// The same as it runs: passes for precision, training, parallelism and fusion
-// applied. Configs take the grain that the mode stands for: op by op in eager
-// and compiled, as serving engines run in graph. INVALID_ARGUMENT naming the
-// option that the model cannot take.
+// The text of a Hugging Face config.json; nullopt for a file of another format.
+absl::StatusOr<std::optional<std::string>> ReadConfig(const std::string& path);
+// "llama-3-8b" of llama-3-8b/config.json, "small" of small.json.
+std::string ModelDisplayName(const std::string& path);
+
+// ReadModel with passes for precision, parallelism, fusion and training applied.
+// Configs take the grain that the mode stands for: op by op in eager and
+// compiled, as serving engines run in graph. INVALID_ARGUMENT naming the option
+// that the model cannot take, or that changes nothing about it. Graph::passes
+// says what was done.
 absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run);
 
-// What --phase, --kv-len and --kv-dtype ask of the importer. INVALID_ARGUMENT
-// where `path` is of another format, which has one graph whatever is asked.
-absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run, const std::string& path);
+// What --phase, --kv-len and --kv-dtype ask of the importer.
+absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run);
 
 // --batch binds `batch`, --seq every symbol whose name begins with "seq",
 // --dim any; of a symbol without a value `batch` is 1. INVALID_ARGUMENT for a

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,10 +13,10 @@
 #include <vector>
 
 #include "client/cli/inputs.h"
+#include "client/cli/prices.h"
 #include "client/cli/serving_input.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
-#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 namespace {
@@ -28,24 +29,6 @@ struct PlanServingArgs {
   std::int64_t osl = 256;
   std::vector<std::string> prices;  // DEVICE=USD an hour
 };
-
-using Prices = std::map<std::string, double>;
-
-absl::StatusOr<Prices> ParsePrices(const std::vector<std::string>& texts) {
-  Prices prices;
-  for (const std::string& text : texts) {
-    const std::size_t equals = text.find('=');
-    double value = 0;
-    const char* end = text.data() + text.size();
-    const bool split = equals != std::string::npos && equals > 0;
-    const auto parsed = split ? std::from_chars(text.data() + equals + 1, end, value) : std::from_chars_result{};
-    if (!split || parsed.ec != std::errc() || parsed.ptr != end || !(value > 0)) {
-      return InvalidArgument("--price {}: must be DEVICE=USD, the price of one GPU for an hour", text);
-    }
-    prices[text.substr(0, equals)] = value;
-  }
-  return prices;
-}
 
 // One deployment under one load.
 struct Point {
@@ -67,30 +50,26 @@ struct Configuration {
   const Point* best = nullptr;  // the largest rate
 };
 
-Configuration Sweep(const PlanServingArgs& args, const std::string& json, const Snapshot& snapshot,
-                    const LatencyLimits& limits, const Prices& prices, const std::string& device,
-                    std::int64_t tensor_ranks) {
+Configuration Sweep(const PlanServingArgs& args, LocalEngines& engines, const LatencyLimits& limits,
+                    const Prices& prices, const std::string& device, std::int64_t tensor_ranks) {
   Configuration out{.device = device, .tensor_ranks = tensor_ranks};
-  out.gpus = GpusOf({.tensor = tensor_ranks, .expert = args.serving.ep, .pipeline = args.serving.pp});
-  const absl::StatusOr<Deployment> deployment = DeploymentOf(args.serving, tensor_ranks);
-  const absl::StatusOr<Served> served = deployment.ok() ? Serve(args.serving.model, json, snapshot, device, *deployment,
-                                                                {.tokens = args.serving.token_budget,
-                                                                 .sequences = args.serving.max_sequences,
-                                                                 .context = args.isl + args.osl})
-                                                        : deployment.status();
+  const absl::StatusOr<EngineSetup> setup = SetupOf(args.serving, tensor_ranks);
+  const auto served = setup.ok() ? engines.Serve(device, *setup, args.isl + args.osl) : setup.status();
   if (!served.ok()) {
     out.problem = MessageOf(served.status());
     return out;
   }
-  out.weight_bytes = served->room.weight_bytes;
-  out.kv_blocks = served->room.blocks;
-  out.table_error = served->table.checked_error();
-  if (served->room.cache_bytes <= 0) {
+  const ServedModel& model = **served;
+  out.gpus = model.gpus;
+  out.weight_bytes = model.room.weight_bytes;
+  out.kv_blocks = model.room.blocks;
+  out.table_error = model.table.checked_error();
+  if (model.room.cache_bytes <= 0) {
     out.problem = "does not fit into memory";
     return out;
   }
-  const auto within = SteadyStatesWithin(served->model, served->table, served->room, args.isl, args.osl,
-                                         args.serving.token_budget, limits);
+  const auto within = SteadyStatesWithin(*model.model, model.table.WithOverhead(setup->overhead), model.room, args.isl,
+                                         args.osl, args.serving.token_budget, limits);
   if (!within.ok()) {
     out.problem = MessageOf(within.status());
     return out;
@@ -109,13 +88,13 @@ Configuration Sweep(const PlanServingArgs& args, const std::string& json, const 
   return out;
 }
 
-std::vector<Configuration> SweepAll(const PlanServingArgs& args, const std::string& json, const Snapshot& snapshot,
-                                    const LatencyLimits& limits, const Prices& prices) {
+std::vector<Configuration> SweepAll(const PlanServingArgs& args, LocalEngines& engines, const LatencyLimits& limits,
+                                    const Prices& prices) {
   std::vector<Configuration> all(args.devices.size() * args.tensor_ranks.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < all.size(); i = next++) {
-      all[i] = Sweep(args, json, snapshot, limits, prices, args.devices[i / args.tensor_ranks.size()],
+      all[i] = Sweep(args, engines, limits, prices, args.devices[i / args.tensor_ranks.size()],
                      args.tensor_ranks[i % args.tensor_ranks.size()]);
     }
   };
@@ -212,9 +191,13 @@ absl::Status PlanServing(const PlanServingArgs& args, const Globals& globals) {
       return InvalidArgument("--price {}={}: --devices does not name it", device, price);
     }
   }
-  GPUETA_ASSIGN_OR_RETURN(const std::string json, ReadWholeFile(args.serving.model.path));
-  GPUETA_ASSIGN_OR_RETURN(const auto snapshot, OpenSnapshot(globals, args.serving.model.profile_paths));
-  std::vector<Configuration> all = SweepAll(args, json, *snapshot, limits, prices);
+  GPUETA_ASSIGN_OR_RETURN(LocalEngines engines,
+                          LocalEngines::Open(args.serving.model.model, args.serving.model.profile_paths, globals));
+  for (const std::string& device : args.devices) {
+    const auto known = engines.snapshot().Find(device);
+    if (!known.ok()) return Prefixed(known.status(), "--devices");
+  }
+  std::vector<Configuration> all = SweepAll(args, engines, limits, prices);
   const bool none = std::ranges::none_of(all, [](const Configuration& c) { return c.weight_bytes > 0; });
   if (none) return InvalidArgument("{}", all.front().problem);
   MarkFront(all);

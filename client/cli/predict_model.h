@@ -2,24 +2,18 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "client/cli/ask.h"
 #include "client/cli/command.h"
-#include "client/cli/model_input.h"
 
 namespace gpueta::cli {
 
 struct PredictModelArgs {
-  std::string model;  // a file, or with --server a registered model's name
-  std::vector<std::string> profile_paths;
-  std::vector<std::string> devices;
-  DimArgs dims;
-  RunArgs run;
-  std::string estimator;
-  std::string spec;
+  ModelQuestion question;
   bool explain = false;
   bool csv = false;
+  std::string trace;  // file to write a Chrome trace to; empty: none
 };
 
 absl::Status PredictModel(const PredictModelArgs& args, const Globals& globals);

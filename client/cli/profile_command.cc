@@ -161,13 +161,15 @@ absl::Status Get(const std::string& name, const std::string& out, const Globals&
   return absl::OkStatus();
 }
 
-absl::Status Publish(const std::string& path, const std::string& node, bool activate, const Globals& globals) {
+absl::Status Publish(const std::string& path, const std::string& node, bool activate, bool shadow,
+                     const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const LoadedProfile loaded, LoadProfile(path));  // fail here rather than at the server
   GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
   GPUETA_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
   const std::string parent = "devices/" + loaded.profile.device + (node.empty() ? "" : "/nodes/" + node);
-  GPUETA_ASSIGN_OR_RETURN(const v1::ProfileInfo info, client.PublishProfile(parent, bytes, activate));
-  Print(info, "published", globals);
+  GPUETA_ASSIGN_OR_RETURN(const v1::ProfileInfo info, shadow ? client.PublishProfileInShadow(parent, bytes)
+                                                             : client.PublishProfile(parent, bytes, activate));
+  Print(info, shadow ? "compares in the shadow" : "published", globals);
   return absl::OkStatus();
 }
 
@@ -195,6 +197,7 @@ struct Args {
   std::string out;
   std::string node;
   bool no_activate = false;
+  bool shadow = false;
 };
 
 }  // namespace
@@ -230,11 +233,17 @@ void AddProfile(CLI::App& app, const Globals& globals, Chosen& chosen) {
   get->add_option("NAME", args->name, "devices/SLUG/profiles/ID, or devices/SLUG/profiles/active")->required();
   get->add_option("--out", args->out, "Write the profile file");
   CLI::App* publish = add("publish", "Publish a profile file", [args, &globals] {
-    return Publish(args->paths[0], args->node, !args->no_activate, globals);
+    return Publish(args->paths[0], args->node, !args->no_activate, args->shadow, globals);
   });
   publish->add_option("FILE", args->paths)->required()->expected(1)->check(CLI::ExistingFile);
-  publish->add_option("--node", args->node, "As the profile of this node");
-  publish->add_flag("--no-activate", args->no_activate, "Store it without making it active");
+  CLI::Option* node = publish->add_option("--node", args->node, "As the profile of this node");
+  CLI::Option* stored = publish->add_flag("--no-activate", args->no_activate, "Store it without making it active");
+  publish
+      ->add_flag("--shadow", args->shadow,
+                 "Compare it with the active one on what is observed, before it answers; --profile-policy of the "
+                 "server says what follows")
+      ->excludes(node)
+      ->excludes(stored);
   add("activate", "Make a stored profile the active one", [args, &globals] { return Activate(args->name, globals); })
       ->add_option("NAME", args->name, "devices/SLUG/profiles/ID")
       ->required();

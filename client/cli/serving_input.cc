@@ -6,33 +6,39 @@
 #include <cmath>
 #include <filesystem>
 
+#include "client/cli/inputs.h"
+#include "client/cli/model_input.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 namespace {
 
-absl::StatusOr<std::optional<DType>> DTypeOf(const char* option, const std::string& name) {
+constexpr std::size_t kMostTableBytes = std::size_t{1} << 30;
+
+}  // namespace
+
+absl::StatusOr<std::optional<DType>> OptionalDType(const char* option, const std::string& name) {
   if (name.empty()) return std::nullopt;
   const auto parsed = ParseDType(name);
   if (parsed.has_value()) return parsed;
   return InvalidArgument("{}: \"{}\" is not one of fp64, fp32, tf32, fp16, bf16, fp8, int8, int4", option, name);
 }
 
-}  // namespace
-
 absl::StatusOr<double> ParseDuration(std::string_view option, std::string_view text) {
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
   const double us = unit == "s" ? 1e6 : unit == "ms" ? 1e3 : unit == "us" || unit == "µs" ? 1 : 0;
-  if (error != std::errc() || us == 0 || !std::isfinite(value) || !(value > 0)) {
+  if (error != std::errc() || us == 0 || !std::isfinite(value * us) || !(value > 0)) {
     return InvalidArgument("{}: \"{}\" is no duration such as 50ms, 1.5s or 800us", option, text.substr(0, 80));
   }
   return value * us;
 }
 
 void AddModelOptions(CLI::App& command, ServingModel& model) {
-  command.add_option("MODEL", model.path, "config.json of the model")->required()->check(CLI::ExistingFile);
+  command.add_option("MODEL", model.model, "config.json of the model, or a registered model's name with --server")
+      ->required();
   command.add_option("--profile", model.profile_paths, "Profiles to use in place of --profiles")
       ->check(CLI::ExistingFile);
   command.add_option("--memory-share", model.memory_share, "Of the device's memory that the engine takes")
@@ -75,18 +81,7 @@ absl::StatusOr<LatencyLimits> LimitsOf(const ServingArgs& args) {
   return limits;
 }
 
-absl::StatusOr<Deployment> DeploymentOf(const ServingArgs& args, std::int64_t tensor_ranks) {
-  Deployment deployment{.ranks = {.tensor = tensor_ranks, .expert = args.ep, .pipeline = args.pp}};
-  GPUETA_ASSIGN_OR_RETURN(deployment.dtype, DTypeOf("--dtype", args.dtype));
-  GPUETA_ASSIGN_OR_RETURN(deployment.kv_dtype, DTypeOf("--kv-dtype", args.kv_dtype));
-  return deployment;
-}
-
-std::int64_t GpusOf(const Parallelism& ranks) { return std::max(ranks.tensor, ranks.expert) * ranks.pipeline; }
-
-absl::StatusOr<Served> Serve(const ServingModel& model, const std::string& config_json, const Snapshot& snapshot,
-                             const std::string& device, const Deployment& deployment, const StepTableLimits& limits,
-                             std::int64_t block_tokens) {
+absl::StatusOr<EngineOverhead> OverheadOf(const ServingModel& model) {
   EngineOverhead overhead;
   if (!model.step_overhead.empty()) {
     GPUETA_ASSIGN_OR_RETURN(overhead.step_us, ParseDuration("--step-overhead", model.step_overhead));
@@ -94,15 +89,55 @@ absl::StatusOr<Served> Serve(const ServingModel& model, const std::string& confi
   if (!model.token_overhead.empty()) {
     GPUETA_ASSIGN_OR_RETURN(overhead.token_us, ParseDuration("--token-overhead", model.token_overhead));
   }
-  GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Predictor> predictor, snapshot.Find(device));
-  absl::StatusOr<StepModel> compiled =
-      StepModel::Compile(config_json, std::filesystem::path(model.path).parent_path().filename().string(), deployment);
-  if (!compiled.ok()) return Prefixed(compiled.status(), model.path);
-  GPUETA_ASSIGN_OR_RETURN(const CacheRoom room, RoomForCache(*compiled, predictor->spec().memory_gb, limits.tokens,
-                                                             block_tokens, model.memory_share));
-  absl::StatusOr<StepTable> table = StepTable::Build(*compiled, *predictor, limits, overhead);
-  if (!table.ok()) return Prefixed(table.status(), device);
-  return Served{device, GpusOf(deployment.ranks), *std::move(compiled), *std::move(table), room};
+  return overhead;
 }
+
+absl::StatusOr<EngineSetup> SetupOf(const ServingArgs& args, std::int64_t tensor_ranks) {
+  EngineSetup setup;
+  setup.deployment.ranks = {.tensor = tensor_ranks, .expert = args.ep, .pipeline = args.pp};
+  GPUETA_ASSIGN_OR_RETURN(setup.deployment.dtype, OptionalDType("--dtype", args.dtype));
+  GPUETA_ASSIGN_OR_RETURN(setup.deployment.kv_dtype, OptionalDType("--kv-dtype", args.kv_dtype));
+  setup.limits.token_budget = args.token_budget;
+  setup.limits.max_sequences = args.max_sequences;
+  setup.memory_share = args.model.memory_share;
+  GPUETA_ASSIGN_OR_RETURN(setup.overhead, OverheadOf(args.model));
+  return setup;
+}
+
+absl::StatusOr<LocalEngines> LocalEngines::Open(const std::string& model, const std::vector<std::string>& profile_paths,
+                                                const Globals& globals) {
+  LocalEngines engines;
+  auto json = ReadWholeFile(model);
+  if (absl::IsNotFound(json.status())) {
+    return NotFound("{}: no such file; give a config.json, or --server for a registered model", model);
+  }
+  GPUETA_RETURN_IF_ERROR(json.status());
+  engines.config_ = {.id = model, .display_name = ModelDisplayName(model), .json = *std::move(json)};
+  GPUETA_ASSIGN_OR_RETURN(engines.snapshot_, OpenSnapshot(globals, profile_paths));
+  engines.models_ = std::make_unique<ServedModels>(kMostTableBytes);
+  return engines;
+}
+
+absl::StatusOr<std::shared_ptr<const ServedModel>> LocalEngines::Serve(const std::string& device,
+                                                                       const EngineSetup& setup, std::int64_t longest) {
+  GPUETA_ASSIGN_OR_RETURN(const std::shared_ptr<const Predictor> predictor, snapshot_->Find(device));
+  const auto model = models_->Model(config_, setup.deployment);
+  if (!model.ok()) return Prefixed(model.status(), config_.id);
+  auto served = models_->Serve(config_, device, *predictor, setup, longest);
+  return served.ok() ? std::move(served) : Prefixed(served.status(), device);
+}
+
+absl::StatusOr<RemoteEngines> OpenRemote(const std::string& model, const Globals& globals) {
+  GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
+  if (!std::filesystem::exists(model)) return RemoteEngines{std::move(client), ResourceName(model)};
+  v1::RegisterModelRequest request;
+  GPUETA_ASSIGN_OR_RETURN(*request.mutable_config(), ReadWholeFile(model));
+  request.set_display_name(ModelDisplayName(model));
+  const auto registered = client.RegisterModel(request);
+  if (!registered.ok()) return Prefixed(registered.status(), model);
+  return RemoteEngines{std::move(client), registered->name()};
+}
+
+std::string ResourceName(const std::string& model) { return model.starts_with("models/") ? model : "models/" + model; }
 
 }  // namespace gpueta::cli

@@ -1,7 +1,8 @@
-// What the commands about LLM engines are given.
+// What the commands about LLM engines are given, and how they ask.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,8 @@
 #include "absl/status/statusor.h"
 #include "client/cli/command.h"
 #include "core/predict/snapshot.h"
-#include "core/serving/max_batch.h"
+#include "core/serving/served_model.h"
+#include "gpueta/client.h"
 
 namespace gpueta::cli {
 
@@ -19,13 +21,14 @@ namespace gpueta::cli {
 absl::StatusOr<double> ParseDuration(std::string_view option, std::string_view text);
 
 struct ServingModel {
-  std::string path;
+  std::string model;  // a config.json, or with --server a registered model's name
   std::vector<std::string> profile_paths;
   double memory_share = kUsualMemoryShare;
   std::string step_overhead;  // empty: none
   std::string token_overhead;
 };
 void AddModelOptions(CLI::App& command, ServingModel& model);
+absl::StatusOr<EngineOverhead> OverheadOf(const ServingModel& model);
 
 struct ServingArgs {
   ServingModel model;
@@ -40,25 +43,42 @@ struct ServingArgs {
   std::int64_t max_sequences = 256;
 };
 void AddServingOptions(CLI::App& command, ServingArgs& args);
-absl::StatusOr<Deployment> DeploymentOf(const ServingArgs& args, std::int64_t tensor_ranks);
-
+absl::StatusOr<EngineSetup> SetupOf(const ServingArgs& args, std::int64_t tensor_ranks);
 absl::StatusOr<LatencyLimits> LimitsOf(const ServingArgs& args);
 
-// Devices of one replica: tensor or expert ranks times stages.
-std::int64_t GpusOf(const Parallelism& ranks);
+// "fp8" to the type, "" to none. INVALID_ARGUMENT naming the option.
+absl::StatusOr<std::optional<DType>> OptionalDType(const char* option, const std::string& name);
 
-// A model on one kind of device, ready to ask.
-struct Served {
-  std::string device;
-  std::int64_t gpus = 1;
-  StepModel model;
-  StepTable table;  // contexts up to what was asked for
-  CacheRoom room;
+// A model, its devices and tables in this process.
+class LocalEngines {
+ public:
+  // NOT_FOUND for a missing config.
+  static absl::StatusOr<LocalEngines> Open(const std::string& model, const std::vector<std::string>& profile_paths,
+                                           const Globals& globals);
+
+  const ModelConfig& config() const { return config_; }
+  const Snapshot& snapshot() const { return *snapshot_; }
+  ServedModels& models() { return *models_; }
+  // Errors name the device or the model's file. Safe to use from any thread.
+  absl::StatusOr<std::shared_ptr<const ServedModel>> Serve(const std::string& device, const EngineSetup& setup,
+                                                           std::int64_t longest);
+
+ private:
+  ModelConfig config_;
+  std::shared_ptr<const Snapshot> snapshot_;
+  std::unique_ptr<ServedModels> models_;
 };
-inline constexpr std::int64_t kBlockTokens = 16;  // of a block of the cache, where engines do not say
-// INVALID_ARGUMENT naming the option that the model cannot take.
-absl::StatusOr<Served> Serve(const ServingModel& model, const std::string& config_json, const Snapshot& snapshot,
-                             const std::string& device, const Deployment& deployment, const StepTableLimits& limits,
-                             std::int64_t block_tokens = kBlockTokens);
+
+// A server's engines by the resource name of their model.
+struct RemoteEngines {
+  Client client;
+  std::string model;
+};
+// A file is registered with the server, which keeps it; anything else is the
+// name of a model that is.
+absl::StatusOr<RemoteEngines> OpenRemote(const std::string& model, const Globals& globals);
+
+// "models/NAME" of a name with or without the prefix.
+std::string ResourceName(const std::string& model);
 
 }  // namespace gpueta::cli

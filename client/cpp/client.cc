@@ -24,17 +24,20 @@ std::chrono::system_clock::time_point ToSystem(std::chrono::steady_clock::time_p
          std::chrono::duration_cast<std::chrono::system_clock::duration>(deadline - std::chrono::steady_clock::now());
 }
 
-class GrpcPredictStream : public PredictStream {
+template <class Request, class Response>
+class GrpcStream : public Stream<Request, Response> {
  public:
-  explicit GrpcPredictStream(v1::PredictionService::Stub& stub) : stream_(stub.StreamPredict(&context_)) {}
-  bool Write(const v1::StreamPredictRequest& request) override { return stream_->Write(request); }
+  using Call = std::unique_ptr<grpc::ClientReaderWriter<Request, Response>>;
+  GrpcStream(v1::PredictionService::Stub& stub, Call (v1::PredictionService::Stub::*method)(grpc::ClientContext*))
+      : stream_((stub.*method)(&context_)) {}
+  bool Write(const Request& request) override { return stream_->Write(request); }
   void WritesDone() override { stream_->WritesDone(); }
-  bool Read(v1::StreamPredictResponse* response) override { return stream_->Read(response); }
+  bool Read(Response* response) override { return stream_->Read(response); }
   absl::Status Finish() override { return ToAbsl(stream_->Finish()); }
 
  private:
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<v1::StreamPredictRequest, v1::StreamPredictResponse>> stream_;
+  Call stream_;
 };
 
 }  // namespace
@@ -61,6 +64,9 @@ struct Client::State {
     if (!status.ok()) return Located(status);
     return response;
   }
+
+  // Of `header` the size is filled in.
+  absl::StatusOr<v1::ProfileInfo> Publish(const v1::PublishProfileRequest::Header& header, std::string_view file);
 
   // The address belongs to errors of the connection.
   absl::Status Located(const absl::Status& status) const {
@@ -108,7 +114,25 @@ absl::StatusOr<v1::PredictResponse> Client::Predict(const v1::PredictRequest& re
 }
 
 std::unique_ptr<PredictStream> Client::StreamPredict() {
-  return std::make_unique<GrpcPredictStream>(*state_->predictions);
+  return std::make_unique<GrpcStream<v1::StreamPredictRequest, v1::StreamPredictResponse>>(
+      *state_->predictions, &v1::PredictionService::Stub::StreamPredict);
+}
+
+absl::StatusOr<v1::AdmitResponse> Client::Admit(const v1::AdmitRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::Admit, request);
+}
+
+std::unique_ptr<AdmitStream> Client::StreamAdmit() {
+  return std::make_unique<GrpcStream<v1::StreamAdmitRequest, v1::StreamAdmitResponse>>(
+      *state_->predictions, &v1::PredictionService::Stub::StreamAdmit);
+}
+
+absl::StatusOr<v1::MaxBatchResponse> Client::MaxBatch(const v1::MaxBatchRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::MaxBatch, request);
+}
+
+absl::StatusOr<v1::FitEngineOverheadResponse> Client::FitEngineOverhead(const v1::FitEngineOverheadRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::FitEngineOverhead, request);
 }
 
 absl::StatusOr<v1::Model> Client::RegisterModel(const v1::RegisterModelRequest& request) {
@@ -127,16 +151,19 @@ absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& re
   return state_->Call(*state_->predictions, &v1::PredictionService::Stub::Explain, request);
 }
 
-absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent, std::string_view file,
-                                                       bool activate) {
+absl::StatusOr<v1::RankDevicesResponse> Client::RankDevices(const v1::RankDevicesRequest& request) {
+  return state_->Call(*state_->predictions, &v1::PredictionService::Stub::RankDevices, request);
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::State::Publish(const v1::PublishProfileRequest::Header& header,
+                                                       std::string_view file) {
   v1::ProfileInfo info;
-  const absl::Status status = client::Retry(state_->options, client::RealClock(), [&](auto deadline) {
+  const absl::Status status = client::Retry(options, client::RealClock(), [&](auto deadline) {
     grpc::ClientContext context;
     context.set_deadline(ToSystem(deadline));
-    auto writer = state_->profiles->PublishProfile(&context, &info);
+    auto writer = profiles->PublishProfile(&context, &info);
     v1::PublishProfileRequest request;
-    request.mutable_header()->set_parent(parent);
-    request.mutable_header()->set_activate(activate);
+    *request.mutable_header() = header;
     request.mutable_header()->set_size_bytes(static_cast<std::int64_t>(file.size()));
     bool sent = writer->Write(request);
     for (std::size_t start = 0; sent && start < file.size(); start += kChunkBytes) {
@@ -146,8 +173,23 @@ absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent
     writer->WritesDone();
     return ToAbsl(writer->Finish());  // says why, where a write failed
   });
-  if (!status.ok()) return state_->Located(status);
+  if (!status.ok()) return Located(status);
   return info;
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::PublishProfile(const std::string& parent, std::string_view file,
+                                                       bool activate) {
+  v1::PublishProfileRequest::Header header;
+  header.set_parent(parent);
+  header.set_activate(activate);
+  return state_->Publish(header, file);
+}
+
+absl::StatusOr<v1::ProfileInfo> Client::PublishProfileInShadow(const std::string& parent, std::string_view file) {
+  v1::PublishProfileRequest::Header header;
+  header.set_parent(parent);
+  header.set_shadow(true);
+  return state_->Publish(header, file);
 }
 
 absl::StatusOr<v1::ListProfilesResponse> Client::ListProfiles(const v1::ListProfilesRequest& request) {

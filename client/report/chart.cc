@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <vector>
 
 #include "client/report/html.h"
 
@@ -39,14 +38,19 @@ std::vector<double> TicksOf(const Axis& axis) {
     for (double decade = first; decade <= last; decade += std::max(step, 1.0)) ticks.push_back(std::pow(10, decade));
     return ticks;
   }
-  const double rough = (axis.high - axis.low) / kMostTicks;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  const double step = power * (rough > 5 * power ? 10 : rough > 2 * power ? 5 : rough > power ? 2 : 1);
-  for (double i = std::ceil(axis.low / step); i * step <= axis.high * (1 + 1e-12); ++i) ticks.push_back(i * step);
-  return ticks;
+  return RoundSteps(axis.low, axis.high, kMostTicks);
 }
 
 }  // namespace
+
+std::vector<double> RoundSteps(double low, double high, int most) {
+  const double rough = (high - low) / most;
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  const double step = power * (rough > 5 * power ? 10 : rough > 2 * power ? 5 : rough > power ? 2 : 1);
+  std::vector<double> steps;
+  for (double i = std::ceil(low / step); i * step <= high * (1 + 1e-12); ++i) steps.push_back(i * step);
+  return steps;
+}
 
 Axis Decades(std::string label, std::span<const double> values, std::function<std::string(double)> tick) {
   double low = std::numeric_limits<double>::infinity();
@@ -112,9 +116,25 @@ void Chart::Line(std::span<const Point> points, int colour) {
   marks_ += "\"/>\n";
 }
 
-void Chart::Dot(Point point, int colour, std::string_view title) {
-  marks_ += fmt::format("<circle class=\"c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"><title>{}</title></circle>\n",
-                        colour, X(point.x), Y(point.y), Escaped(title));
+void Chart::Dot(Point point, int colour, std::string_view title, double radius) {
+  marks_ += fmt::format("<circle class=\"c{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{:.1f}\"><title>{}</title></circle>\n",
+                        colour, X(point.x), Y(point.y), radius, Escaped(title));
+}
+
+void Chart::Roof(std::span<const Point> points, std::string_view text) {
+  marks_ += "<path class=\"frame\" d=\"";
+  char move = 'M';
+  for (const Point& point : points) {
+    marks_ += fmt::format("{}{:.1f} {:.1f}", move, X(point.x), Y(point.y));
+    move = 'L';
+  }
+  constexpr double kTextHeight = 13;
+  const double y = Y(points.back().y);
+  // Below the line where the one before has its text above.
+  const bool below = std::abs(y - roof_y_) < kTextHeight + 4;
+  roof_y_ = below ? y + kTextHeight : y;
+  marks_ += fmt::format("\"/><text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n", X(points.back().x) - 4,
+                        below ? y + kTextHeight : y - 5, Escaped(text));
 }
 
 void Chart::Whisker(double x, double low, double high, int colour) {

@@ -273,13 +273,16 @@ std::string VerdictOf(const PairedErrors& paired) {
   return paired.difference > 0 ? "the other is worse" : "the other is better";
 }
 
+std::string EvalSections(const EvalReport& report) {
+  std::string body = SummarySection(report);
+  if (report.all.against.has_value()) body += AgainstSection(report);
+  return body + ScatterSection(report) + SizeSection(report) + CoverageSection(report) + WorstSection(report);
+}
+
 std::string RenderEvalReport(const EvalReport& report) {
   std::string body;
   for (const std::string& fact : report.facts) body += Paragraph(fact);
-  body += SummarySection(report);
-  if (report.all.against.has_value()) body += AgainstSection(report);
-  body += ScatterSection(report) + SizeSection(report) + CoverageSection(report) + WorstSection(report);
-  return Page("gpueta eval", body);
+  return Page("gpueta eval", body + EvalSections(report));
 }
 
 }  // namespace gpueta::report

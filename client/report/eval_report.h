@@ -68,6 +68,9 @@ inline constexpr std::size_t kMostDots = 3000;
 
 std::string RenderEvalReport(const EvalReport& report);
 
+// Its sections, to stand among others of a page.
+std::string EvalSections(const EvalReport& report);
+
 // "3.9% [3.8, 4.1]", in percent; the figure alone without an interval.
 std::string WithRange(double fraction, const std::optional<Range>& range);
 

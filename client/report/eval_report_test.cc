@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "client/report/testing_xml.h"
+
 namespace gpueta::report {
 namespace {
 
@@ -46,6 +48,7 @@ std::size_t DotsIn(const std::string& html) {
 
 TEST(EvalReportTest, HasItsSectionsAndEscapesWhatItIsGiven) {
   const std::string html = RenderEvalReport(MakeReport(60));
+  EXPECT_EQ(WhatIsMalformed(html), "");
   for (const char* id : {"summary", "scatter", "size", "coverage", "worst"}) {
     EXPECT_THAT(html, HasSubstr(fmt::format("<section id=\"{}\">", id)));
   }

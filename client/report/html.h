@@ -8,6 +8,9 @@
 
 namespace gpueta::report {
 
+// The page's colours are classes c0 to c6.
+inline constexpr int kColours = 7;
+
 // Text as it may stand in HTML and SVG, attributes included.
 std::string Escaped(std::string_view text);
 
@@ -15,6 +18,7 @@ struct Cell {
   std::string text;  // escaped when rendered
   bool number = false;
   std::string title;  // shown when pointed at; empty: none
+  int colour = -1;    // of its text, below kColours; -1: the page's
 };
 
 // A table; texts are escaped here.
@@ -26,7 +30,10 @@ std::string Section(std::string_view id, std::string_view heading, std::string_v
 // A paragraph of text.
 std::string Paragraph(std::string_view text);
 
-// The whole page. Classes c0 to c5 are its colours, see Chart.
+// A part of a section. `body` is HTML.
+std::string Subsection(std::string_view heading, std::string_view body);
+
+// The whole page, well-formed XML too.
 std::string Page(std::string_view title, std::string_view body);
 
 }  // namespace gpueta::report

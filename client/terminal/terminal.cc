@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/base/printable.h"
+
 namespace gpueta::terminal {
 namespace {
 
@@ -50,6 +52,11 @@ void Progress::Update(double share, std::string_view what) {
   }
 }
 
+void TextTable::Add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = Printable(cell);
+  rows_.push_back(std::move(row));
+}
+
 std::string TextTable::Render() const {
   std::vector<std::size_t> widths(rows_.front().size(), 0);
   std::vector<bool> numeric(rows_.front().size(), true);
@@ -84,6 +91,13 @@ std::string FormatUs(double us) {
   if (us >= 999.5e3) return fmt::format("{:.3g} s", us / 1e6);
   if (us >= 999.5) return fmt::format("{:.3g} ms", us / 1e3);
   return fmt::format("{:.3g} µs", us);
+}
+
+std::string FormatBytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  for (; bytes >= 999.5 && unit + 1 < std::size(kUnits); ++unit) bytes /= 1024;
+  return fmt::format("{:.3g} {}", bytes, kUnits[unit]);
 }
 
 std::string FormatPercent(double fraction) { return fmt::format("{:.1f}%", fraction * 100); }

@@ -27,7 +27,8 @@ class Progress {
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : rows_{std::move(header)} {}
-  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // Control characters in cells are spelt out (core/base/printable.h).
+  void Add(std::vector<std::string> row);
   // Cut at the terminal's width.
   std::string Render() const;
 
@@ -37,6 +38,9 @@ class TextTable {
 
 // A latency for people: "12.3 µs", "4.56 ms", "1.20 s".
 std::string FormatUs(double us);
+// "112 MiB".
+std::string FormatBytes(double bytes);
+
 std::string FormatPercent(double fraction);
 
 }  // namespace gpueta::terminal

@@ -219,4 +219,31 @@ absl::StatusOr<DeviceSpec> ParseSpecRow(std::string_view text, std::string_view 
   return entry.spec;
 }
 
+absl::StatusOr<std::string> SpecRow(const DeviceSpec& spec) {
+  std::string header;
+  std::string row;
+  const auto add = [&](std::string_view column, std::string_view cell) -> absl::Status {
+    if (!header.empty()) {
+      header += ',';
+      row += ',';
+    }
+    header += column;
+    return AppendCsvCell(cell, row);
+  };
+  for (const SpecColumn& column : kColumns) {
+    if (column.text != nullptr && !(spec.*column.text).empty()) {
+      GPUETA_RETURN_IF_ERROR(add(column.name, spec.*column.text));
+    }
+    if (column.number != nullptr && spec.*column.number > 0) {
+      std::string number;
+      AppendDecimal(spec.*column.number, number);
+      GPUETA_RETURN_IF_ERROR(add(column.name, number));
+    }
+    if (column.count != nullptr && spec.*column.count > 0) {
+      GPUETA_RETURN_IF_ERROR(add(column.name, fmt::format("{}", spec.*column.count)));
+    }
+  }
+  return header + "\n" + row + "\n";
+}
+
 }  // namespace gpueta

@@ -48,4 +48,8 @@ absl::Status CheckPlausible(const DeviceSpec& spec);
 // be there. INVALID_ARGUMENT naming `file_name`, line and column.
 absl::StatusOr<DeviceSpec> ParseSpecRow(std::string_view csv, std::string_view file_name = "spec");
 
+// What ParseSpecRow reads: the columns that are known of the device, numbers
+// with 6 significant digits. INVALID_ARGUMENT for text with control characters.
+absl::StatusOr<std::string> SpecRow(const DeviceSpec& spec);
+
 }  // namespace gpueta

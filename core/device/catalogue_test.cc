@@ -146,6 +146,17 @@ TEST(ParseSpecRow, ReadsAFullRowOfTheCatalogue) {
   EXPECT_EQ(*spec, Catalogue::BuiltIn().Get("p10").value());
 }
 
+TEST(SpecRow, IsReadBackAsItWas) {
+  for (const CatalogueEntry& entry : Catalogue::BuiltIn().entries()) {
+    const auto row = SpecRow(entry.spec);
+    ASSERT_TRUE(row.ok()) << row.status();
+    const auto again = ParseSpecRow(*row);
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << *row;
+    EXPECT_EQ(*again, entry.spec) << *row;
+  }
+  EXPECT_FALSE(SpecRow({.slug = "mine", .name = "two\nlines"}).ok());
+}
+
 TEST(ParseSpecRow, NamesTheColumnOfAnError) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "row.csv: is empty"},

@@ -57,7 +57,7 @@ constexpr double kStepOfCache = 2.0;
 
 double SustainedShare(const DeviceSpec& spec, DType dtype) {
   // Stacked memory comes with boards that are made for sustained load.
-  if (spec.architecture == "CPU" || HasStackedMemory(spec) || !(spec.tdp_w > 0) || !(spec.fp32_tflops > 0)) return 1;
+  if (IsCpu(spec) || HasStackedMemory(spec) || !(spec.tdp_w > 0) || !(spec.fp32_tflops > 0)) return 1;
   const double ratio = spec.tdp_w / spec.fp32_tflops / GenerationOf(spec).watts_per_tflops;
   const double exponent = UsesTensorCores(spec, dtype) ? kTensorExponent : kVectorExponent;
   return std::clamp(std::pow(ratio, exponent), kLeastShare, 1.0);
@@ -77,7 +77,7 @@ double Relatedness(const DeviceSpec& a, const DeviceSpec& b, DType dtype) {
                  .cache = std::log(spec.l2_mb / sms) / kStepOfCache,
                  .clock = std::log(spec.boost_clock_mhz) / kStepOfRates};
   };
-  if ((a.architecture == "CPU") != (b.architecture == "CPU")) return 0;
+  if (IsCpu(a) != IsCpu(b)) return 0;
   const Point p = point(a), q = point(b);
   double squares = 0;
   for (const auto coordinate : {&Point::generation, &Point::stacked, &Point::flops_per_cycle, &Point::bytes_per_cycle,

@@ -40,8 +40,6 @@ constexpr Typical kTypicalCpu = {0, 16, 8, 3000, 0.8, 2, 35, 0};
 // the double-precision units and bandwidth of data-center dies.
 constexpr int kOrdinaryCapability = 86;
 
-bool IsCpu(const DeviceSpec& spec) { return spec.architecture == "CPU"; }
-
 // In tenths; 0 if the sheet leaves it out. A GPU's, never a CPU's.
 int ListedCapability(const DeviceSpec& spec) {
   return IsCpu(spec) ? 0 : static_cast<int>(std::lround(10 * std::clamp(spec.compute_capability, 0.0, 1000.0)));
@@ -176,6 +174,10 @@ DeviceSpec WithInferredCells(DeviceSpec spec) {
   if (!(spec.mem_bandwidth_gb_s > 0)) spec.mem_bandwidth_gb_s = fp32_tflops * typical.gb_s_per_tflops;
   if (!(spec.l2_mb > 0)) spec.l2_mb = static_cast<double>(sm_count) * typical.l2_mb_per_sm;
   return spec;
+}
+
+bool HasRoomFor(const DeviceSpec& spec, std::int64_t bytes) {
+  return !(spec.memory_gb > 0) || static_cast<double>(bytes) <= spec.memory_gb * kBytesPerGib;
 }
 
 double PeakTflops(const DeviceSpec& spec, DType dtype) {

@@ -8,6 +8,8 @@
 
 namespace gpueta {
 
+inline constexpr double kBytesPerGib = 1024.0 * 1024 * 1024;
+
 // 0 and empty mean unknown. Tensor rates are dense, with fp32 accumulation.
 struct DeviceSpec {
   std::string slug;
@@ -37,10 +39,16 @@ struct DeviceSpec {
   friend bool operator==(const DeviceSpec&, const DeviceSpec&) = default;
 };
 
+inline bool IsCpu(const DeviceSpec& spec) { return spec.architecture == "CPU"; }
+
 // A copy without unknown cells in what estimates need (sm_count, clocks,
 // bandwidth, l2_mb, fp32_tflops): each is inferred from the others or from the
 // architecture's typical ratio.
 DeviceSpec WithInferredCells(DeviceSpec spec);
+
+// Whether so many bytes go into the device's memory; yes where that is not
+// known. Data sheets' GB of memory are GiB.
+bool HasRoomFor(const DeviceSpec& spec, std::int64_t bytes);
 
 // Peak rate for kernels of `dtype`, in TFLOPS (TOPS for integers), always > 0:
 // the listed one, or inferred (a type without units of its own runs on the

@@ -8,6 +8,9 @@
 #include "core/base/errors.h"
 #include "core/device/machine_of.h"
 #include "core/fit/family_fit.h"
+#include "core/fit/gaussian_process.h"
+#include "core/fit/inter_gpu_fit.h"
+#include "core/fit/standardiser.h"
 #include "core/fit/table_fit.h"
 #include "core/fit/transferred_fit.h"
 
@@ -22,43 +25,34 @@ RowsByKey GroupByKey(std::span<const Measurement> rows) {
   return groups;
 }
 
-// What a collective takes depends on its bytes, little on their type: rows of
-// other types help where there are few.
+// The table's own rows, then those of other types that teach it.
 std::vector<const Measurement*> WithOtherDTypes(const TableKey& key, const RowsByKey& groups) {
   std::vector<const Measurement*> rows = groups.at(key);
-  if (key.op != Op::kCollective) return rows;
   for (const auto& [other, theirs] : groups) {
-    TableKey same = other;
-    same.dtype = key.dtype;
-    if (other != key && same == key) rows.insert(rows.end(), theirs.begin(), theirs.end());
+    if (other != key && EvidenceKeyOf(other) == EvidenceKeyOf(key))
+      rows.insert(rows.end(), theirs.begin(), theirs.end());
   }
   return rows;
 }
 
-// Moves the rows of other types, label by label, to where those of the table's
-// own type are: reducing in another type takes some per cent more or less.
-void AlignOtherDTypes(TableData& data) {
-  const auto is_own = [&](std::size_t r) { return data.rows[r]->kernel.dtype == data.key.dtype; };
-  const Eigen::VectorXd left_over = data.ln_us - PredictFamily(data, FitFamily(data));
-  struct Sum {
-    double ln = 0;
-    double count = 0;
+// Moves the rows of other types to where those of the table's own type are:
+// reducing in another type takes some per cent more or less, by operator and
+// size. A process over all rows with the type as one more input says how much.
+void AlignOtherDTypes(TableData& data, std::uint64_t seed) {
+  const auto is_own = [&](Eigen::Index r) {
+    return data.rows[static_cast<std::size_t>(r)]->kernel.dtype == data.key.dtype;
   };
-  std::vector<Sum> own(data.labels.size());
-  std::vector<Sum> other(data.labels.size());
-  for (std::size_t r = 0; r < data.rows.size(); ++r) {
-    Sum& sum = (is_own(r) ? own : other)[static_cast<std::size_t>(data.label_of_row[r])];
-    sum.ln += left_over[static_cast<Eigen::Index>(r)];
-    ++sum.count;
-  }
-  for (std::size_t r = 0; r < data.rows.size(); ++r) {
-    const auto label = static_cast<std::size_t>(data.label_of_row[r]);
-    if (is_own(r) || own[label].count == 0) continue;
-    constexpr double kShrink = 4;  // rows that say there is no difference
-    const double pairs = std::min(own[label].count, other[label].count);
-    data.ln_us[static_cast<Eigen::Index>(r)] +=
-        pairs / (pairs + kShrink) * (own[label].ln / own[label].count - other[label].ln / other[label].count);
-  }
+  const Eigen::VectorXd left_over = data.ln_us - PredictFamily(data, FitFamily(data));
+  Eigen::MatrixXd features = data.Features();
+  features.conservativeResize(Eigen::NoChange, features.cols() + 1);
+  for (Eigen::Index r = 0; r < data.size(); ++r) features.rightCols<1>()(r) = is_own(r) ? 1 : 0;
+  const Standardiser standardise(features);
+  constexpr Eigen::Index kMostRows = 2000;  // an exact process of more takes too long
+  const auto some = Eigen::seq(0, Eigen::last, (data.size() + kMostRows - 1) / kMostRows);
+  const auto process = GaussianProcess::Fit(standardise(features(some, Eigen::all)), left_over(some), {.seed = seed});
+  const Eigen::VectorXd as_they_are = process.Mean(standardise(features));
+  features.rightCols<1>().setOnes();
+  data.ln_us += process.Mean(standardise(features)) - as_they_are;
 }
 
 std::vector<ProfileSource> SourcesOf(std::span<const Measurement> rows) {
@@ -71,8 +65,8 @@ std::vector<ProfileSource> SourcesOf(std::span<const Measurement> rows) {
 
 // What the departure says of the host, as rates.
 void SetMachineRates(Profile& profile) {
-  profile.host_issue_us = std::exp(profile.whole_model.departure[2]);
-  profile.host_copy_gb_s = 1e-3 / std::exp(profile.whole_model.departure[3]);
+  profile.host_issue_us = std::exp(profile.whole_model.departure[WholeModel::kLaunch]);
+  profile.host_copy_gb_s = 1e-3 / std::exp(profile.whole_model.departure[WholeModel::kCopy]);
 }
 
 }  // namespace
@@ -96,13 +90,15 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
     const Machine<double> machine = MachineOf(spec, key);
     done += own.size();
     TableData data = MakeTableData(key, WithOtherDTypes(key, groups), [&](const Measurement&) { return machine; });
-    if (data.rows.size() > own.size()) AlignOtherDTypes(data);
+    if (data.rows.size() > own.size()) AlignOtherDTypes(data, options.seed);
     const Table* pooled = options.base == nullptr ? nullptr : options.base->Find(key);
-    if (pooled != nullptr && !pooled->pooling.deviations.empty() && data.size() <= kMostTransferredRows) {
-      profile.tables.push_back(FitTransferred(data, *pooled, options.base->pool, spec, without, options.seed));
-      continue;
-    }
-    profile.tables.push_back(FitTable(data, options.seed));
+    const bool transfers =
+        pooled != nullptr && !pooled->pooling.deviations.empty() && data.size() <= kMostTransferredRows;
+    Table& table = profile.tables.emplace_back(
+        transfers ? FitTransferred(data, *pooled, options.base->pool, spec, without, options.seed)
+                  : FitTable(data, options.seed));
+    table.kernel_wise = FitKernelWise(own, spec);
+    table.layer_wise = FitLayerWise(own, spec);
   }
   if (options.progress) options.progress(1, "done");
   GPUETA_RETURN_IF_ERROR(CheckStructure(profile));

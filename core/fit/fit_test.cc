@@ -370,5 +370,56 @@ TEST(FitTransferTest, AnswersForADeviceThatWasLeftOut) {
   EXPECT_EQ(unseen.EstimateKernel(rows[0].kernel)->provenance, Provenance::kTransferred);
 }
 
+// Two kernels of one op whose times are lines: in bytes, and in FLOPs.
+std::vector<Measurement> Lines() {
+  std::vector<Measurement> rows;
+  for (std::int64_t size = 1; size <= 40; ++size) {
+    for (const char* name : {"by_bytes", "by_flops"}) {
+      Measurement row;
+      row.device = "h100-sxm";
+      row.timing = Timing::kKernel;
+      // FLOPs and bytes do not grow alike.
+      row.kernel = {.name = "",
+                    .dtype = DType::kFp32,
+                    .work = Gemm{.m = 64 * size, .n = 64, .k = 64 + 64 * (size % 5)},
+                    .launch = {.kernel = name}};
+      const Counts counts = CountsOf(row.kernel);
+      row.latency_us = name == std::string("by_bytes") ? 5 + 1e-5 * static_cast<double>(counts.bytes_read.value())
+                                                       : 9 + 2e-6 * static_cast<double>(counts.flops.value());
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+TEST(FitProfileTest, TheLadderHasALineForEachKernelAndOneForEachLayer) {
+  const std::vector<Measurement> rows = Lines();
+  const auto profile = FitProfile(Spec(), rows);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  const Predictor predictor = PredictorOf(*profile);
+  EXPECT_LT(Errors(predictor, rows, "kernel-wise").mape, 1e-6);
+  EXPECT_GT(Errors(predictor, rows, "layer-wise").mape, 0.05);
+  Kernel unnamed = rows[0].kernel;
+  unnamed.launch = {};
+  const auto estimate = predictor.EstimateKernel(unnamed, {.timing = Timing::kKernel, .estimator = "kernel-wise"});
+  ASSERT_TRUE(estimate.ok()) << estimate.status();
+  EXPECT_EQ(estimate->estimator, "kernel-wise");
+  EXPECT_EQ(estimate->provenance, Provenance::kInterpolated);
+}
+
+TEST(FitProfileTest, WhatTheLadderLacksIsSaidWithWhatThereIs) {
+  const auto profile = FitProfile(Spec(), Lines());
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  const Predictor predictor = PredictorOf(*profile);
+  const Kernel other{
+      .name = "", .dtype = DType::kFp32, .work = Vector{.op = "add", .rows = 8, .cols = 8}, .launch = {}};
+  const auto missing = predictor.EstimateKernel(other, {.estimator = "kernel-wise"});
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(missing.status()), HasSubstr("there are default, family, launch, kernel-aware, roofline"));
+  const auto unknown = predictor.EstimateKernel(other, {.estimator = "crystal-ball"});
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(unknown.status()), HasSubstr("kernel-wise, layer-wise, whole-model, inter-gpu, roofline"));
+}
+
 }  // namespace
 }  // namespace gpueta

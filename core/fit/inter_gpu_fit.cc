@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "core/profile/transfer.h"
 
@@ -69,10 +71,14 @@ double ErrorOf(const InterGpu& form, const Rows& by_device, const std::map<std::
   return sum / count;
 }
 
-InterGpu FitBest(const std::string& label, const Rows& rows, const std::map<std::string, DeviceSpec>& specs) {
+constexpr InterGpu::Work kAnyWork[] = {InterGpu::Work::kFlops, InterGpu::Work::kInputBytes,
+                                       InterGpu::Work::kOutputBytes};
+
+InterGpu FitBest(const std::string& label, const Rows& rows, const std::map<std::string, DeviceSpec>& specs,
+                 std::span<const InterGpu::Work> works = kAnyWork) {
   InterGpu best;
   double least = std::numeric_limits<double>::max();
-  for (const auto work : {InterGpu::Work::kFlops, InterGpu::Work::kInputBytes, InterGpu::Work::kOutputBytes}) {
+  for (const InterGpu::Work work : works) {
     const InterGpu form = FitOne(label, rows, specs, work);
     const double error = ErrorOf(form, rows, specs);
     if (error >= least) continue;
@@ -82,18 +88,44 @@ InterGpu FitBest(const std::string& label, const Rows& rows, const std::map<std:
   return best;
 }
 
+// "*", then one a name.
+std::vector<InterGpu> FitByName(const Rows& rows, const std::map<std::string, DeviceSpec>& specs,
+                                const std::function<std::string(const Kernel&)>& name_of, std::size_t fewest_rows,
+                                std::span<const InterGpu::Work> works) {
+  std::map<std::string, Rows> by_name;
+  std::map<std::string, std::size_t> count;
+  for (const auto& [device, members] : rows) {
+    for (const Measurement* row : members) {
+      const std::string name = name_of(row->kernel);
+      by_name[name][device].push_back(row);
+      ++count[name];
+    }
+  }
+  std::vector<InterGpu> out = {FitBest("*", rows, specs, works)};
+  for (const auto& [name, of_name] : by_name) {
+    if (!name.empty() && by_name.size() > 1 && count[name] >= fewest_rows)
+      out.push_back(FitBest(name, of_name, specs, works));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<InterGpu> FitInterGpu(const Rows& rows, const std::map<std::string, DeviceSpec>& specs) {
-  std::map<std::string, Rows> by_label;
-  for (const auto& [device, members] : rows) {
-    for (const Measurement* row : members) by_label[LabelOf(row->kernel)][device].push_back(row);
-  }
-  std::vector<InterGpu> out = {FitBest("*", rows, specs)};
-  for (const auto& [label, of_label] : by_label) {
-    if (!label.empty() && by_label.size() > 1) out.push_back(FitBest(label, of_label, specs));
-  }
-  return out;
+  return FitByName(rows, specs, LabelOf, 1, kAnyWork);
+}
+
+std::vector<InterGpu> FitKernelWise(const std::vector<const Measurement*>& rows, const DeviceSpec& spec) {
+  constexpr std::size_t kFewestRows = 3;  // a line has two parameters
+  const auto name_of = [](const Kernel& kernel) {
+    return kernel.launch.kernel.empty() ? LabelOf(kernel) : kernel.launch.kernel;
+  };
+  return FitByName({{spec.slug, rows}}, {{spec.slug, spec}}, name_of, kFewestRows, kAnyWork);
+}
+
+std::vector<InterGpu> FitLayerWise(const std::vector<const Measurement*>& rows, const DeviceSpec& spec) {
+  constexpr InterGpu::Work kFlopsAlone[] = {InterGpu::Work::kFlops};
+  return FitByName({{spec.slug, rows}}, {{spec.slug, spec}}, LabelOf, 1, kFlopsAlone);
 }
 
 }  // namespace gpueta

@@ -17,4 +17,11 @@ namespace gpueta {
 std::vector<InterGpu> FitInterGpu(const std::map<std::string, std::vector<const Measurement*>>& rows,
                                   const std::map<std::string, DeviceSpec>& specs);
 
+// The rungs below it, of one device: t = slope·work + constant. Kernel-wise: one
+// entry for each kernel that at least three rows name, else for each label,
+// on whichever measure of work errs least. Layer-wise: one a label, on FLOPs.
+// "*" first; `rows` is not empty.
+std::vector<InterGpu> FitKernelWise(const std::vector<const Measurement*>& rows, const DeviceSpec& spec);
+std::vector<InterGpu> FitLayerWise(const std::vector<const Measurement*>& rows, const DeviceSpec& spec);
+
 }  // namespace gpueta

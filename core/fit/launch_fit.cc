@@ -13,6 +13,7 @@
 #include "core/fit/network.h"
 #include "core/fit/synthetic_shapes.h"
 #include "core/ops/launch.h"
+#include "core/predict/wave.h"
 
 namespace gpueta {
 namespace {
@@ -38,12 +39,21 @@ Eigen::MatrixXd FeaturesOf(const TableData& data) {
 
 class LaunchPrior : public Prior {
  public:
-  explicit LaunchPrior(std::vector<Variant> variants) : variants_(std::move(variants)) {}
-  Eigen::VectorXd Ln(const TableData& data) const override { return PredictFamily(data, variants_); }
+  // `table` must outlive this.
+  explicit LaunchPrior(const Table& table) : table_(table) {}
+  Eigen::VectorXd Ln(const TableData& data) const override {
+    Eigen::VectorXd ln = PredictFamily(data, table_.variants);
+    for (Eigen::Index r = 0; r < data.size(); ++r) {
+      const auto row = static_cast<std::size_t>(r);
+      const auto us = CustomLatencyUs(data.rows[row]->kernel, data.machines[row], table_.kernel_configs);
+      if (us.has_value()) ln[r] = std::log(*us);
+    }
+    return ln;
+  }
   Eigen::MatrixXd Features(const TableData& data) const override { return FeaturesOf(data); }
 
  private:
-  std::vector<Variant> variants_;
+  const Table& table_;
 };
 
 // Rows that tell their launch; some of them where they are many.
@@ -59,34 +69,34 @@ std::vector<std::size_t> RowsWithLaunch(const TableData& data, std::uint64_t see
   return rows;
 }
 
-Lessons LessonsOf(const TableData& data, const std::vector<Variant>& variants, const ExactModel& exact,
+Lessons LessonsOf(const TableData& data, const LaunchPrior& prior, const ExactModel& exact,
                   const Eigen::VectorXd& spread) {
-  return {FeaturesOf(data).cast<float>(), (exact.Ln(data) - PredictFamily(data, variants)).cast<float>(), spread};
+  return {FeaturesOf(data).cast<float>(), (exact.Ln(data) - prior.Ln(data)).cast<float>(), spread};
 }
 
 }  // namespace
 
-LaunchFit FitLaunchResidual(const TableData& data, const std::vector<Variant>& variants, double mape,
-                            std::uint64_t seed) {
-  if (data.key.op != Op::kGemm && data.key.op != Op::kConv2d) return {};
+LaunchFit FitLaunchResidual(const TableData& data, const Table& table, std::uint64_t seed) {
+  if (data.key.op != Op::kGemm && data.key.op != Op::kConv2d && data.key.op != Op::kCustom) return {};
   const std::vector<std::size_t> positions = RowsWithLaunch(data, seed);
   if (positions.size() < kMinRows) return {};
   const TableData rows = data.Subset(positions);
   std::vector<std::unique_ptr<Prior>> priors;
-  priors.push_back(std::make_unique<LaunchPrior>(variants));
+  const LaunchPrior prior(table);
+  priors.push_back(std::make_unique<LaunchPrior>(table));
   const ExactModel exact = ExactModel::Fit(rows, std::move(priors), seed);
 
   std::vector<Measurement> storage;
   const TableData synthetic = SyntheticShapes(rows, kSyntheticShapes, seed, storage);
-  const Lessons shapes = LessonsOf(synthetic, variants, exact, exact.LocalErrorAt(synthetic));
-  const Lessons own = LessonsOf(rows, variants, exact, exact.local_error_of_rows());
+  const Lessons shapes = LessonsOf(synthetic, prior, exact, exact.LocalErrorAt(synthetic));
+  const Lessons own = LessonsOf(rows, prior, exact, exact.local_error_of_rows());
   // Measured rows, so that they count.
   const Lessons lessons = Concatenated({&shapes, &own, &own, &own, &own});
   LaunchFit fit;
   fit.residual = TrainNetwork(lessons.x, lessons.y, {.hidden = {64, 64}, .seed = seed});
   FitSpread(lessons.x, lessons.spread, fit.residual);
   const std::vector<HeldOut> held_out = HeldOutOf(fit.residual, own, exact.held_out_ln());
-  if (MapeOf(held_out) >= mape) return {};
+  if (MapeOf(held_out) >= table.cv_mape) return {};
   fit.interval = IntervalOf(held_out, std::max(std::sqrt(exact.noise_variance()), kMinNoise));
   return fit;
 }

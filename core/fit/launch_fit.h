@@ -14,11 +14,12 @@ struct LaunchFit {
   Interval interval;
 };
 
-// Of products (GEMMs and convolutions) whose rows name kernel and grid: the
-// family form and an exact model over features of shape and launch, distilled
-// into a network over synthetic shapes with launches like those measured.
-// `mape` is the held-out error without launches, to be beaten.
-LaunchFit FitLaunchResidual(const TableData& data, const std::vector<Variant>& variants, double mape,
-                            std::uint64_t seed);
+// Of products (GEMMs and convolutions) whose rows name kernel and grid, and of
+// custom kernels whose rows tell the grid: the family form (of custom kernels their
+// configuration, where they have one) and an exact model over features of shape
+// and launch, distilled into a network over synthetic shapes with launches like
+// those measured. `table` has variants, configurations and the held-out error
+// without launches, to be beaten.
+LaunchFit FitLaunchResidual(const TableData& data, const Table& table, std::uint64_t seed);
 
 }  // namespace gpueta

@@ -78,7 +78,7 @@ Table FitTable(const TableData& data, std::uint64_t seed) {
       family_ln + EvaluateNetwork(table.residual, data.Features().cast<float>()).cast<double>();
   RememberMeasured(data, predicted, residual.noise_ln, SpreadOf(residual.held_out), table);
   table.kernel_configs = FitKernelConfigs(data);
-  LaunchFit of_launch = FitLaunchResidual(data, table.variants, table.cv_mape, seed);
+  LaunchFit of_launch = FitLaunchResidual(data, table, seed);
   table.launch_residual = std::move(of_launch.residual);
   table.launch_interval = of_launch.interval;
   return table;

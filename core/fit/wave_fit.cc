@@ -58,8 +58,10 @@ WaveFit FitOne(const std::vector<const Measurement*>& rows, const std::vector<co
 std::vector<KernelConfig> FitKernelConfigs(const TableData& data) {
   std::map<std::string, std::vector<std::size_t>> by_kernel;
   for (std::size_t r = 0; r < data.rows.size(); ++r) {
-    const std::string& name = data.rows[r]->kernel.launch.kernel;
-    if (!name.empty() && by_kernel[name].size() < kMaxRows) by_kernel[name].push_back(r);
+    const Kernel& kernel = data.rows[r]->kernel;
+    if (!TellsLaunch(kernel)) continue;
+    std::vector<std::size_t>& rows = by_kernel[std::string(ConfigurationOf(kernel))];
+    if (rows.size() < kMaxRows) rows.push_back(r);
   }
   std::vector<KernelConfig> configs;
   for (const auto& [name, positions] : by_kernel) {

@@ -71,8 +71,8 @@ double WholeModelLn(const ModelTime& time, const DeviceSpec& spec, std::span<con
     device_us += part.count * form->second.Time(part.kernel).us;
     issues += part.count * IssueWeight(part.kernel, theta, training);
   }
-  return std::log(OverlapUs(device_us, issues * std::exp(departure[2])) + StepFixedUs(theta) +
-                  time.input_bytes * std::exp(departure[3]));
+  return std::log(OverlapUs(device_us, issues * std::exp(departure[WholeModel::kLaunch])) + StepFixedUs(theta) +
+                  time.input_bytes * std::exp(departure[WholeModel::kCopy]));
 }
 
 WholeModel FitWholeModels(std::span<const ModelTime> times, const std::map<std::string, DeviceSpec>& specs) {

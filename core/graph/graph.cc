@@ -80,22 +80,6 @@ absl::StatusOr<SymbolValues> Complete(const Graph& graph, const SymbolValues& va
   return complete;
 }
 
-absl::StatusOr<Kernel> Bind(const GraphNode& node, const SymbolValues& values) {
-  Kernel kernel = node.kernel;
-  for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
-    const absl::StatusOr<std::int64_t> value = dim.value.Evaluate(values);
-    const std::string_view name = DimNamesOf(kernel.op()).names[static_cast<std::size_t>(dim.dim)];
-    if (absl::IsOutOfRange(value.status())) {
-      return FieldError(fmt::format("kernel.{}.{}", Name(kernel.op()), name),
-                        fmt::format("{}: {}", dim.value.ToString(), MessageOf(value.status())));
-    }
-    if (!value.ok()) return value.status();
-    SetDim(kernel, dim.dim, *value);
-  }
-  if (node.costing != Costing::kFree) GPUETA_RETURN_IF_ERROR(InField("kernel", Validate(kernel)));
-  return kernel;
-}
-
 // What HashOf hashes: every field with its length or count before it, so that
 // different graphs never give the same bytes. Integers are little-endian.
 class Encoder {
@@ -186,6 +170,12 @@ absl::Status Validate(const Graph& graph) {
   if (graph.parameter_bytes < 0 || graph.parameter_bytes > kMost) {
     return FieldError("parameter_bytes", "must be between 0 and 2^60");
   }
+  if (graph.active_parameters < 0 || graph.active_parameters > kMost) {
+    return FieldError("active_parameters", "must be between 0 and 2^60");
+  }
+  if (graph.kv_bytes_per_token < 0 || graph.kv_bytes_per_token > kMost) {
+    return FieldError("kv_bytes_per_token", "must be between 0 and 2^60");
+  }
   GPUETA_ASSIGN_OR_RETURN(const std::set<std::string> declared, DeclaredSymbols(graph));
   if (graph.input_bytes.overflowed())
     return FieldError("input_bytes", "the expression is too large or leaves the range of 64 bits");
@@ -200,6 +190,22 @@ absl::Status Validate(const Graph& graph) {
     if (!status.ok()) return InNode(graph, i, status);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<Kernel> Bind(const GraphNode& node, const SymbolValues& values) {
+  Kernel kernel = node.kernel;
+  for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
+    const absl::StatusOr<std::int64_t> value = dim.value.Evaluate(values);
+    const std::string_view name = DimNamesOf(kernel.op()).names[static_cast<std::size_t>(dim.dim)];
+    if (absl::IsOutOfRange(value.status())) {
+      return FieldError(fmt::format("kernel.{}.{}", Name(kernel.op()), name),
+                        fmt::format("{}: {}", dim.value.ToString(), MessageOf(value.status())));
+    }
+    if (!value.ok()) return value.status();
+    SetDim(kernel, dim.dim, *value);
+  }
+  if (node.costing != Costing::kFree) GPUETA_RETURN_IF_ERROR(InField("kernel", Validate(kernel)));
+  return kernel;
 }
 
 absl::StatusOr<std::vector<Kernel>> Bind(const Graph& graph, const SymbolValues& values) {

@@ -29,7 +29,8 @@ enum class Split : std::uint8_t {
   kExperts,  // of a mixture
 };
 
-// What ran behind a convolution before its exporter wrote both as one.
+// What ran behind a convolution before its exporter wrote both as one, and what
+// GPUs run when a framework issues its operators one by one (core/predict/as_run.h).
 enum class Folded : std::uint8_t {
   kNothing,
   kBias,       // the convolution's own bias, a kernel of its own in frameworks
@@ -47,11 +48,10 @@ struct GraphNode {
   std::string source_op;    // operator type in the model's source, e.g. "MatMul"
   Costing costing = Costing::kKernel;
   std::int64_t parameters = 0;  // elements of floating-point parameters it reads
+  Folded folded = Folded::kNothing;
   // What the passes of parallelism go by; part of no file.
   Split split = Split::kWhole;
   int layer = -1;  // of a stack of layers; -1: before or after it
-  // What RestoreFolded (core/graph/passes) goes by; part of no file.
-  Folded folded = Folded::kNothing;
 };
 
 struct Graph {
@@ -70,6 +70,7 @@ struct Graph {
   std::int64_t kv_bytes_per_token = 0;
   std::map<std::string, std::int64_t> source_op_counts;
   std::vector<std::string> warnings;
+  std::vector<std::string> passes;  // what was done to it, a line a pass (core/graph/passes); part of no file
   std::vector<std::string> inputs;  // e.g. "input: fp32[batch,3,224,224]"
   SymInt input_bytes;               // of all inputs together; 0: not known
 };
@@ -84,6 +85,11 @@ absl::Status Validate(const Graph& graph);
 // naming the field for a bad dim position, an expression out of bounds or an
 // invalid constant dim. Free nodes may have any dims.
 absl::Status ValidateKernel(const GraphNode& node);
+
+// The node's kernel with symbols replaced. FAILED_PRECONDITION naming a symbol
+// without value; INVALID_ARGUMENT naming the field for a dim out of range. A free
+// node's is not validated. The node must be valid.
+absl::StatusOr<Kernel> Bind(const GraphNode& node, const SymbolValues& values);
 
 // The kernel of every node with symbols replaced, in the order of the nodes.
 // FAILED_PRECONDITION naming a symbol without value; INVALID_ARGUMENT naming

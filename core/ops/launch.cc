@@ -67,16 +67,32 @@ double TilesOf(const ProductShape& p, Tile tile) {
   return p.batch * std::min(along, across);
 }
 
+std::string_view ConfigurationOf(const Kernel& kernel) {
+  const auto* custom = std::get_if<Custom>(&kernel.work);
+  return custom != nullptr ? custom->op : kernel.launch.kernel;
+}
+
+bool TellsLaunch(const Kernel& kernel) {
+  return kernel.op() == Op::kCustom ? kernel.launch.blocks() > 0 : !kernel.launch.kernel.empty();
+}
+
 std::optional<std::array<double, kLaunchFeatures>> LaunchFeatures(const Kernel& kernel,
                                                                   const Machine<double>& machine) {
   const std::optional<ProductShape> product = ProductOf(kernel);
+  const auto* custom = std::get_if<Custom>(&kernel.work);
   const auto blocks = static_cast<double>(kernel.launch.blocks());
-  if (!product.has_value() || blocks <= 0 || kernel.launch.kernel.empty()) return std::nullopt;
+  if ((!product.has_value() && custom == nullptr) || blocks <= 0 || !TellsLaunch(kernel)) return std::nullopt;
   const double waves = blocks / machine.sms;
   std::array<double, kLaunchFeatures> f{};
   f[0] = std::log2(waves);
   f[1] = WaveLoss(waves);
   f[2] = WaveLoss(waves / 2);  // two blocks an SM
+  if (custom != nullptr) {
+    f[3] = std::log2(static_cast<double>(std::max<std::int64_t>(custom->bytes, 1)) / blocks);
+    f[4] = std::log2(static_cast<double>(std::max<std::int64_t>(custom->flops, 1)) / blocks);
+    f[5] = std::log2(static_cast<double>(std::max<std::int64_t>(kernel.launch.block_x, 1)));
+    return f;
+  }
   f[3] = std::log2(product->outputs() / blocks);
   f[4] = f[3] + std::log2(product->depth);
   f[5] = std::log2(static_cast<double>(std::max<std::int64_t>(kernel.launch.block_x, 1)));
@@ -93,11 +109,22 @@ std::optional<std::array<double, kLaunchFeatures>> LaunchFeatures(const Kernel& 
 
 Launch LaunchLike(const Kernel& kernel, const Kernel& other) {
   Launch launch = kernel.launch;
-  const std::optional<ProductShape> from = ProductOf(kernel);
-  const std::optional<ProductShape> to = ProductOf(other);
-  if (!from.has_value() || !to.has_value() || launch.blocks() <= 0) return launch;
-  const std::optional<Tile> tile = TileOfKernelName(launch.kernel);
-  const double ratio = tile.has_value() ? TilesOf(*to, *tile) / TilesOf(*from, *tile) : to->outputs() / from->outputs();
+  if (launch.blocks() <= 0) return launch;
+  double ratio = 1;
+  if (const auto* from = std::get_if<Custom>(&kernel.work), *to = std::get_if<Custom>(&other.work);
+      from != nullptr && to != nullptr) {
+    const bool computes = from->flops > 0 && to->flops > 0;
+    const auto more = [](std::int64_t a, std::int64_t b) {
+      return static_cast<double>(a) / static_cast<double>(std::max<std::int64_t>(b, 1));
+    };
+    ratio = std::sqrt(computes ? more(to->flops, from->flops) : more(to->bytes, from->bytes));
+  } else {
+    const std::optional<ProductShape> before = ProductOf(kernel);
+    const std::optional<ProductShape> after = ProductOf(other);
+    if (!before.has_value() || !after.has_value()) return launch;
+    const std::optional<Tile> tile = TileOfKernelName(launch.kernel);
+    ratio = tile.has_value() ? TilesOf(*after, *tile) / TilesOf(*before, *tile) : after->outputs() / before->outputs();
+  }
   launch.grid_x = std::max<std::int64_t>(1, std::llround(static_cast<double>(launch.blocks()) * ratio));
   launch.grid_y = launch.grid_z = 1;
   return launch;

@@ -29,14 +29,25 @@ std::optional<ProductShape> ProductOf(const Kernel& kernel);
 // row- or column-major.
 double TilesOf(const ProductShape& product, Tile tile);
 
+// The kernel that runs, as configurations are kept by it: of a custom kernel its
+// own name. Empty: not known.
+std::string_view ConfigurationOf(const Kernel& kernel);
+
+// Whether more than the shape is known of how it runs: of a custom kernel the
+// grid, of others the kernel.
+bool TellsLaunch(const Kernel& kernel);
+
 // Of a product whose kernel and grid are known: how its blocks fill the SMs,
 // what one block does, the tile, and what the words of the name tell of the
-// algorithm. nullopt for any other kernel.
+// algorithm. Of a custom kernel whose grid is known the first six: a block's bytes
+// stand for its outputs. nullopt for any other kernel.
 inline constexpr int kLaunchFeatures = 14;
 std::optional<std::array<double, kLaunchFeatures>> LaunchFeatures(const Kernel& kernel, const Machine<double>& machine);
 
 // The launch of `kernel`, as its library would launch `other`, another shape, by
-// the same kernel: as many blocks more as there are more tiles or outputs.
+// the same kernel: as many blocks more as there are more tiles or outputs. Of a
+// custom kernel half of what it does more, in the logarithm, is in more blocks and
+// half in larger ones.
 Launch LaunchLike(const Kernel& kernel, const Kernel& other);
 
 }  // namespace gpueta

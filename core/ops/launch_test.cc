@@ -58,5 +58,35 @@ TEST(LaunchLikeTest, KeepsTheTileAndTheSplit) {
   EXPECT_EQ(LaunchLike(kernel, Product(512, 256, 64)).blocks(), 32);
 }
 
+Kernel Own(std::int64_t flops, std::int64_t bytes, std::int64_t blocks) {
+  return {.name = "",
+          .dtype = DType::kFp32,
+          .work = Custom{.op = "mine", .flops = flops, .bytes = bytes},
+          .launch = {.kernel = "", .grid_x = blocks, .grid_y = 1, .grid_z = 1, .block_x = 128}};
+}
+
+TEST(LaunchFeaturesTest, OfCustomKernelsNeedTheGridAlone) {
+  const Kernel kernel = Own(1 << 20, 1 << 16, 24);
+  EXPECT_EQ(ConfigurationOf(kernel), "mine");
+  EXPECT_TRUE(TellsLaunch(kernel));
+  const auto f = LaunchFeatures(kernel, Sms(16)).value();
+  EXPECT_DOUBLE_EQ(f[0], std::log2(24.0 / 16));
+  EXPECT_DOUBLE_EQ(f[1], std::log2(2 / 1.5));
+  EXPECT_DOUBLE_EQ(f[3], 16 - std::log2(24));  // bytes of a block
+  EXPECT_DOUBLE_EQ(f[4], 20 - std::log2(24));  // FLOPs of a block
+  EXPECT_DOUBLE_EQ(f[5], 7);
+  EXPECT_DOUBLE_EQ(f[8], 0);  // it has no tile
+  Kernel unknown = kernel;
+  unknown.launch = {.kernel = "mine"};
+  EXPECT_FALSE(TellsLaunch(unknown));
+  EXPECT_FALSE(LaunchFeatures(unknown, Sms(16)).has_value());
+}
+
+TEST(LaunchLikeTest, OfCustomKernelsMoreWorkIsInMoreAndInLargerBlocks) {
+  EXPECT_EQ(LaunchLike(Own(1000, 100, 8), Own(4000, 50, 1)).blocks(), 16);
+  EXPECT_EQ(LaunchLike(Own(0, 100, 8), Own(0, 900, 1)).blocks(), 24);  // by bytes where there are no FLOPs
+  EXPECT_EQ(LaunchLike(Own(1000, 100, 8), Own(1, 1, 1)).blocks(), 1);
+}
+
 }  // namespace
 }  // namespace gpueta

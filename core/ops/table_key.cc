@@ -20,6 +20,11 @@ TableKey KeyOf(const Kernel& kernel, Timing timing) {
   return key;
 }
 
+TableKey EvidenceKeyOf(TableKey key) {
+  if (key.op == Op::kCollective) key.dtype = DType::kFp32;
+  return key;
+}
+
 std::string Describe(const TableKey& key) {
   std::string text(Name(key.op));
   if (key.op == Op::kAttention) text += fmt::format(" {}", Name(key.phase));

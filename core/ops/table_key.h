@@ -23,6 +23,10 @@ struct TableKey {
 
 TableKey KeyOf(const Kernel& kernel, Timing timing);
 
+// Tables for which this is the same teach each other: what a collective takes
+// depends on its bytes, little on their type.
+TableKey EvidenceKeyOf(TableKey key);
+
 // e.g. "gemm bf16 graph" or "attention prefill bf16/fp8 kernel".
 std::string Describe(const TableKey& key);
 

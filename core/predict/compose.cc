@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <unordered_map>
 
 #include "core/base/errors.h"
 
@@ -20,38 +19,23 @@ bool SameWork(const Kernel& a, const Kernel& b) {
   return a.dtype == b.dtype && a.work == b.work && a.launch == b.launch;
 }
 
-}  // namespace
-
-KernelFamily FamilyOf(const Kernel& kernel) {
-  const auto* attention = std::get_if<Attention>(&kernel.work);
-  return {kernel.op(), attention == nullptr ? Attention::Phase::kPrefill : attention->phase};
+std::uint64_t HashOfWork(const Kernel& kernel) {
+  return (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^ (static_cast<std::uint64_t>(kernel.op()) << 8) ^
+         static_cast<std::uint64_t>(kernel.dtype);
 }
-
-void ErrorSum::Add(const Kernel& kernel, double spread) {
-  own_ += spread * spread;
-  shared_[FamilyOf(kernel)] += spread;
-}
-
-double ErrorSum::Combined() const {
-  double shared = 0;
-  for (const auto& [family, sum] : shared_) shared += sum * sum;
-  return std::sqrt(kOwnErrorShare * own_ + (1 - kOwnErrorShare) * shared);
-}
-
-namespace {
 
 // Sums over the parts of a step, and the step they make.
 struct Step {
   double kernels_us = 0;
   double gaps_us = 0;
   double host_us = 0;
-  double rest_us = 0;  // fixed time and copy of inputs
-  double copy_us = 0;  // of these
+  double start_us = 0;  // entering the step and copying its inputs
+  double copy_us = 0;   // of these
 
   // With the kernels' sum times a factor.
   double TotalUs(double of_kernels = 1) const {
     const double device_us = gaps_us + kernels_us * of_kernels;
-    return (host_us > 0 ? OverlapUs(device_us, host_us) : device_us) + rest_us;
+    return (host_us > 0 ? OverlapUs(device_us, host_us) : device_us) + start_us;
   }
 };
 
@@ -84,6 +68,31 @@ double LearntVariance(const std::vector<GraphPart>& parts, const LearntMachine& 
 
 }  // namespace
 
+KernelFamily FamilyOf(const Kernel& kernel) {
+  const auto* attention = std::get_if<Attention>(&kernel.work);
+  return {kernel.op(), attention == nullptr ? Attention::Phase::kPrefill : attention->phase};
+}
+
+void ErrorSum::Add(const Kernel& kernel, double spread) {
+  own_ += spread * spread;
+  shared_[FamilyOf(kernel)] += spread;
+}
+
+double ErrorSum::Combined() const {
+  double shared = 0;
+  for (const auto& [family, sum] : shared_) shared += sum * sum;
+  return std::sqrt(kOwnErrorShare * own_ + (1 - kOwnErrorShare) * shared);
+}
+
+void PartsByWork::Add(std::size_t part) { by_hash_.emplace(HashOfWork(parts_[part].kernel), part); }
+
+std::optional<std::size_t> PartsByWork::Find(const Kernel& kernel) const {
+  const auto [begin, end] = by_hash_.equal_range(HashOfWork(kernel));
+  const auto match =
+      std::find_if(begin, end, [&](const auto& at) { return SameWork(parts_[at.second].kernel, kernel); });
+  return match == end ? std::nullopt : std::optional(match->second);
+}
+
 GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& execution) {
   GraphEstimate out;
   out.parts = std::move(parts);
@@ -99,8 +108,9 @@ GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& e
   }
   if (execution.learnt != nullptr) {
     step.copy_us = execution.learnt->CopyUs(execution.input_bytes);
-    step.rest_us = execution.learnt->StepFixedUs() + step.copy_us;
+    step.start_us = execution.learnt->StepFixedUs() + step.copy_us;
   }
+  out.time = {step.kernels_us, step.gaps_us, step.host_us, step.start_us};
   ErrorSum p90, p99;
   std::map<std::string_view, double> estimators;
   for (const GraphPart& part : out.parts) {
@@ -137,24 +147,18 @@ absl::StatusOr<GraphEstimate> ComposeGraph(
     const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
     const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel) {
   std::vector<GraphPart> parts;
-  std::unordered_multimap<std::uint64_t, std::size_t> seen;  // hash to part
+  PartsByWork seen(parts);
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (graph.nodes[i].costing == Costing::kFree) continue;
     const Kernel& kernel = kernels[i];
-    const std::uint64_t hash = (static_cast<std::uint64_t>(HashOf(kernel)) << 16) ^
-                               (static_cast<std::uint64_t>(kernel.op()) << 8) ^
-                               static_cast<std::uint64_t>(kernel.dtype);
-    const auto [begin, end] = seen.equal_range(hash);
-    const auto match =
-        std::find_if(begin, end, [&](const auto& entry) { return SameWork(parts[entry.second].kernel, kernel); });
-    if (match != end) {
-      ++parts[match->second].count;
+    if (const auto part = seen.Find(kernel); part.has_value()) {
+      ++parts[*part].count;
       continue;
     }
     absl::StatusOr<Estimate> estimate = estimate_kernel(kernel);
     if (!estimate.ok()) return InField(fmt::format("nodes[{}] ({})", i, kernel.name), estimate.status());
-    seen.emplace(hash, parts.size());
     parts.push_back({kernel, 1, *std::move(estimate)});
+    seen.Add(parts.size() - 1);
   }
   GraphEstimate out = ComposeParts(std::move(parts), execution);
   out.memory_bytes = MemoryBytes(graph, kernels);

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -62,6 +64,19 @@ class ErrorSum {
 // kernels' sum times e^S. What is not known of a learnt machine, and what the
 // form errs by on machines it knows, is an error all its parts share.
 GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& execution);
+
+// Parts found by what they compute: kernels that differ in name only are one.
+class PartsByWork {
+ public:
+  // `parts` must outlive this and may grow; each new part is told by Add.
+  explicit PartsByWork(const std::vector<GraphPart>& parts) : parts_(parts) {}
+  void Add(std::size_t part);
+  std::optional<std::size_t> Find(const Kernel& kernel) const;
+
+ private:
+  const std::vector<GraphPart>& parts_;
+  std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
+};
 
 // The same of a graph's nodes, with its memory and warnings; kernels with the
 // same work become one part, which is estimated once.

@@ -48,8 +48,19 @@ struct GraphPart {
   Estimate estimate;  // of one occurrence
 };
 
+// What the median of a graph is made of, before correction: kernels and gaps one
+// after the other on the device, combined with the host's time to issue them
+// (core/predict/compose.h).
+struct GraphTime {
+  double kernels_us = 0;  // of all parts with their repetitions
+  double gaps_us = 0;     // between kernels on the device
+  double host_us = 0;     // to issue all kernels; 0: the host is never late
+  double start_us = 0;    // before any kernel: entering the step, copying its inputs
+};
+
 struct GraphEstimate {
   Quantiles latency_us;
+  GraphTime time;
   std::map<Provenance, double> provenance;  // share of the p50
   double correction = 1;
   std::string estimator;         // of the largest share

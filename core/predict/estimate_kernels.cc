@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/errors.h"
+#include "core/ops/launch.h"
 #include "core/predict/predictor_state.h"
 #include "core/predict/row_loops.h"
 
@@ -60,10 +61,10 @@ class Groups {
 };
 
 absl::StatusOr<std::uint8_t> Groups::Find(const Kernel& kernel) {
-  // A collective's backend is part of its question. A kernel's name may choose
-  // another form; that of an attention is in its label.
-  if (options_.estimator == kInterGpuEstimator || kernel.op() == Op::kCollective ||
-      (!kernel.launch.kernel.empty() && kernel.op() != Op::kAttention))
+  // A collective's backend is part of its question. A known launch may choose
+  // another form; an attention's kernel is in its label.
+  if (IsLine(options_.estimator) || kernel.op() == Op::kCollective ||
+      (TellsLaunch(kernel) && kernel.op() != Op::kAttention))
     return kNone;
   const Key key = KeyOf(kernel);
   std::size_t slot = (key.label_hash ^ (key.label_hash >> 32) ^ ((key.kind * 0x9E3779B1U) >> 16)) % kSlots;

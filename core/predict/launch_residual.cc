@@ -8,6 +8,7 @@
 
 #include "core/ops/forms.h"
 #include "core/ops/launch.h"
+#include "core/predict/wave.h"
 
 namespace gpueta {
 namespace {
@@ -76,7 +77,9 @@ std::optional<Quantiles> LatencyOfLaunch(const Table& table, int variant, const 
   const auto& stored = table.variants[static_cast<std::size_t>(variant)].theta;
   const std::vector<double> theta(stored.begin(), stored.end());
   const double octaves = OctavesOutside(table, dims);
-  const double p50 = FormLatencyUs(key.op, key.phase, machine, theta, dims) * std::exp(residual.ln / (1 + octaves));
+  const double form_us = CustomLatencyUs(kernel, machine, table.kernel_configs)
+                             .value_or(FormLatencyUs(key.op, key.phase, machine, theta, dims));
+  const double p50 = form_us * std::exp(residual.ln / (1 + octaves));
   const double growth = table.launch_interval.growth_per_octave * octaves;
   return Quantiles{p50, p50 * std::exp(table.launch_interval.p90_ln * residual.spread + growth),
                    p50 * std::exp(table.launch_interval.p99_ln * residual.spread + growth)};

@@ -1,6 +1,7 @@
 #include "core/predict/predictor.h"
 
 #include "core/base/errors.h"
+#include "core/predict/as_run.h"
 #include "core/predict/compose.h"
 #include "core/predict/predictor_state.h"
 #include "core/predict/wave.h"
@@ -13,8 +14,6 @@ std::vector<double> DimsOf(const Kernel& kernel) {
   for (int d = 0; d < DimNamesOf(kernel.op()).size; ++d) dims.push_back(static_cast<double>(GetDim(kernel, d)));
   return dims;
 }
-
-bool IsCpu(const DeviceSpec& spec) { return spec.architecture == "CPU"; }
 
 }  // namespace
 
@@ -38,29 +37,30 @@ absl::StatusOr<Estimate> Predictor::EstimateKernel(const Kernel& kernel, const E
   return state_->EstimateValid(kernel, counts, options);
 }
 
-absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& graph, const SymbolValues& dims,
+absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& as_written, const SymbolValues& dims,
                                                        const EstimateOptions& options) const {
   GPUETA_RETURN_IF_ERROR(CheckEstimator(options.estimator));
+  const std::optional<Graph> as_run_here = AsRunOn(state_->spec, options.mode, as_written);
+  const Graph& graph = as_run_here.has_value() ? *as_run_here : as_written;
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, Bind(graph, dims));
   const EstimateOptions kernel_options = KernelOptionsOf(options);
   ExecutionModel execution = ExecutionOf(options);
-  const bool as_run = execution.learnt != nullptr;
-  if (as_run) {
+  const bool learnt = execution.learnt != nullptr;
+  if (learnt) {
     GPUETA_ASSIGN_OR_RETURN(const std::int64_t bytes, InputBytes(graph, dims));
     execution.input_bytes = static_cast<double>(bytes);
   }
   GPUETA_ASSIGN_OR_RETURN(
       GraphEstimate estimate,
       ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) -> absl::StatusOr<Estimate> {
-        if (as_run && state_->AnswersAsRun(kernel, kernel_options))
+        if (learnt && state_->AnswersAsRun(kernel, kernel_options))
           return state_->EstimateAsRun(kernel, CountsOf(kernel), kernel_options);
         return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
       }));
-  constexpr double kGiB = 1024.0 * 1024 * 1024;
-  const double needs = static_cast<double>(estimate.memory_bytes) / kGiB;
-  if (state_->spec.memory_gb > 0 && needs > state_->spec.memory_gb) {
-    estimate.warnings.push_back(fmt::format("needs about {:.4g} GB of memory, {} has {:.4g}", needs, state_->spec.slug,
-                                            state_->spec.memory_gb));
+  if (!HasRoomFor(state_->spec, estimate.memory_bytes)) {
+    estimate.warnings.push_back(fmt::format("needs about {:.4g} GiB of memory, {} has {:.4g}",
+                                            static_cast<double>(estimate.memory_bytes) / kBytesPerGib,
+                                            state_->spec.slug, state_->spec.memory_gb));
   }
   if (options.corrections != nullptr) {
     Quantiles& us = estimate.latency_us;

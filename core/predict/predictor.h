@@ -15,6 +15,7 @@
 #include "core/device/spec.h"
 #include "core/graph/graph.h"
 #include "core/ops/kernel.h"
+#include "core/predict/as_run.h"
 #include "core/predict/correction.h"
 #include "core/predict/estimate.h"
 #include "core/predict/regime.h"
@@ -24,12 +25,6 @@ namespace gpueta {
 
 class CompiledProfile;  // core/predict/compiled_table.h
 struct ExecutionModel;  // core/predict/compose.h
-
-// How a graph is run.
-enum class ExecutionMode : std::uint8_t {
-  kEager,  // the host issues each kernel
-  kGraph,  // replayed as one CUDA graph
-};
 
 struct EstimateOptions {
   // Which time of a kernel is meant; unset: the kind the device's own table was
@@ -45,6 +40,9 @@ struct EstimateOptions {
   // the call.
   const Corrections* corrections = nullptr;
 };
+
+// A name for the best form, where one must be given.
+inline constexpr std::string_view kDefaultEstimator = "default";
 
 // The forms that can be asked for by name.
 std::span<const std::string_view> EstimatorNames();
@@ -112,7 +110,7 @@ class Predictor {
                                std::span<Estimate> estimates) const;
 
   // The whole graph: kernels in order on one stream.
-  absl::StatusOr<GraphEstimate> EstimateGraph(const Graph& graph, const SymbolValues& dims,
+  absl::StatusOr<GraphEstimate> EstimateGraph(const Graph& as_written, const SymbolValues& dims,
                                               const EstimateOptions& options = {}) const;
 
   // How EstimateGraph asks for its kernels, and how it composes them.

@@ -14,8 +14,9 @@
 namespace gpueta {
 namespace {
 
-constexpr std::array kEstimators = {kFamilyEstimator,     kLaunchEstimator,   kKernelAwareEstimator,
-                                    kWholeModelEstimator, kInterGpuEstimator, kRooflineEstimator};
+constexpr std::array kEstimators = {kFamilyEstimator,     kLaunchEstimator,    kKernelAwareEstimator,
+                                    kKernelWiseEstimator, kLayerWiseEstimator, kWholeModelEstimator,
+                                    kInterGpuEstimator,   kRooflineEstimator};
 
 // What the whole-model form errs by on a single kernel, in ln: whole models are
 // what it was fitted to.
@@ -69,6 +70,24 @@ std::shared_ptr<const CompiledProfile> MovedTo(const DeviceSpec& spec, std::shar
       LoadedProfile{TransferTo(loaded.profile, spec), loaded.id, loaded.size_bytes});
 }
 
+// What whole models taught of a device: its own times of them, or else other
+// devices' with what was measured of its host.
+WholeModel LearntFrom(const CompiledProfile* own, const CompiledProfile* transfer) {
+  if (own != nullptr && !own->loaded().profile.whole_model.empty()) return own->loaded().profile.whole_model;
+  if (transfer == nullptr) return {};
+  WholeModel learnt = transfer->loaded().profile.whole_model;
+  if (learnt.empty() || own == nullptr) return learnt;
+  const auto know = [&learnt](std::size_t way, double ln) {
+    learnt.departure[way] = ln;
+    for (std::size_t other = 0; other < WholeModel::kDepartures; ++other)
+      learnt.covariance[way][other] = learnt.covariance[other][way] = 0;
+  };
+  const Profile& profile = own->loaded().profile;
+  if (profile.host_issue_us > 0) know(WholeModel::kLaunch, std::log(profile.host_issue_us));
+  if (profile.host_copy_gb_s > 0) know(WholeModel::kCopy, std::log(1e-3 / profile.host_copy_gb_s));
+  return learnt;
+}
+
 Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine,
                           const Question& question, double eager_floor_us) {
   Estimate estimate;
@@ -108,7 +127,8 @@ Bound BoundOf(Op op, const Counts& counts, const Machine<double>& machine, doubl
 absl::Status CheckEstimator(const std::string& name) {
   if (name.empty() || std::find(kEstimators.begin(), kEstimators.end(), name) != kEstimators.end())
     return absl::OkStatus();
-  return FieldError("estimator", fmt::format("\"{}\" is not one of {}", name, fmt::join(kEstimators, ", ")));
+  return FieldError("estimator",
+                    fmt::format("\"{}\" is not one of {}, {}", name, kDefaultEstimator, fmt::join(kEstimators, ", ")));
 }
 
 Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile> own_profile,
@@ -125,11 +145,8 @@ Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile
       float_machines[i][j] = machines[i][j].As<float>();
     }
   }
-  const WholeModel* whole_model = nullptr;
-  if (transfer != nullptr && !transfer->loaded().profile.whole_model.empty())
-    whole_model = &transfer->loaded().profile.whole_model;
-  if (own != nullptr && !own->loaded().profile.whole_model.empty()) whole_model = &own->loaded().profile.whole_model;
-  if (whole_model != nullptr) learnt_machine = std::make_unique<const LearntMachine>(spec, *whole_model);
+  if (WholeModel learnt = LearntFrom(own.get(), transfer.get()); !learnt.empty())
+    learnt_machine = std::make_unique<const LearntMachine>(spec, std::move(learnt));
   if (own == nullptr) return;
   const Profile& profile = own->loaded().profile;
   for (const Table& table : profile.tables) {
@@ -171,16 +188,14 @@ absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const Estim
 
 const KernelConfig* Predictor::State::ConfigOf(const Kernel& kernel, const Route& route,
                                                const EstimateOptions& options) const {
-  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || !TellsLaunch(kernel))
     return nullptr;
-  const auto& configs = route.table->table().kernel_configs;
-  const auto it = std::lower_bound(configs.begin(), configs.end(), kernel.launch.kernel,
-                                   [](const KernelConfig& c, const std::string& name) { return c.kernel < name; });
-  if (it == configs.end() || it->kernel != kernel.launch.kernel) return nullptr;
-  if (options.estimator == kKernelAwareEstimator) return &*it;
+  const KernelConfig* config = FindConfig(route.table->table().kernel_configs, ConfigurationOf(kernel));
+  if (config == nullptr || options.estimator == kKernelAwareEstimator) return config;
   // By itself only where it is known to be clearly better than the family form.
-  const double mean_error = kMeanOfDeviation * it->error_ln;
-  return it->rows >= kMinConfigRows && mean_error < kClearlyBetter * route.table->table().cv_mape ? &*it : nullptr;
+  const double mean_error = kMeanOfDeviation * config->error_ln;
+  return config->rows >= kMinConfigRows && mean_error < kClearlyBetter * route.table->table().cv_mape ? config
+                                                                                                      : nullptr;
 }
 
 std::optional<Predictor::State::OfLaunch> Predictor::State::AnswerOfLaunch(const Kernel& kernel,
@@ -201,22 +216,74 @@ std::optional<Predictor::State::OfLaunch> Predictor::State::AnswerOfLaunch(const
                   kKernelAwareEstimator};
 }
 
-const InterGpu* Predictor::State::InterGpuOf(const Kernel& kernel, std::optional<Timing> timing) const {
-  if (transfer == nullptr) return nullptr;
-  TableKey key = KeyOf(kernel, timing.value_or(Timing::kKernel));
-  for (const Table& table : transfer->loaded().profile.tables) {
-    if (!timing.has_value()) key.timing = table.key.timing;
-    if (table.key != key || table.inter_gpu.empty()) continue;
-    const std::string label = LabelOf(kernel);
-    const auto it = std::find_if(table.inter_gpu.begin(), table.inter_gpu.end(),
-                                 [&](const InterGpu& form) { return form.label == label; });
-    return it == table.inter_gpu.end() ? &table.inter_gpu.front() : &*it;
+std::optional<Predictor::State::Line> Predictor::State::LineOf(std::string_view estimator, const Kernel& kernel,
+                                                               const EstimateOptions& options) const {
+  const CompiledProfile* profile = estimator == kInterGpuEstimator ? transfer.get() : own.get();
+  if (profile == nullptr) return std::nullopt;
+  const auto lines_of = [&](const Table& table) -> const std::vector<InterGpu>& {
+    return estimator == kInterGpuEstimator    ? table.inter_gpu
+           : estimator == kLayerWiseEstimator ? table.layer_wise
+                                              : table.kernel_wise;
+  };
+  const Table* best = nullptr;
+  int best_rank = 0;
+  for (const Table& table : profile->loaded().profile.tables) {
+    if (table.key != KeyOf(kernel, table.key.timing) || lines_of(table).empty()) continue;
+    const int rank = table.key.timing == options.measured_in ? 3 : table.key.timing == options.timing ? 2 : 1;
+    if (rank > best_rank) best = &table;
+    best_rank = std::max(best_rank, rank);
   }
-  return nullptr;
+  if (best == nullptr) return std::nullopt;
+  const std::vector<InterGpu>& lines = lines_of(*best);
+  for (const std::string& name : {kernel.launch.kernel, LabelOf(kernel)}) {
+    const auto it = std::find_if(lines.begin(), lines.end(), [&](const InterGpu& line) { return line.label == name; });
+    if (it != lines.end()) return Line{best, &*it};
+  }
+  return Line{best, &lines.front()};
+}
+
+absl::StatusOr<Estimate> Predictor::State::EstimateByLine(const Kernel& kernel, const Counts& counts,
+                                                          const EstimateOptions& options) const {
+  const std::optional<Line> line = LineOf(options.estimator, kernel, options);
+  if (!line.has_value()) {
+    std::vector<std::string_view> there = {"default"};
+    for (const std::string_view name : kEstimators) {
+      if (name == kWholeModelEstimator ? learnt_machine != nullptr
+                                       : !IsLine(name) || LineOf(name, kernel, options).has_value())
+        there.push_back(name);
+    }
+    return FailedPrecondition("no {} form of {} for {}: {}; there are {}", options.estimator,
+                              Describe(KeyOf(kernel, options.timing.value_or(Timing::kKernel))), spec.slug,
+                              options.estimator == kInterGpuEstimator
+                                  ? "fit a transfer profile to such kernels of several devices"
+                                  : "fit a profile to such kernels of the device",
+                              fmt::join(there, ", "));
+  }
+  const Table& table = *line->table;
+  const Timing timing = options.timing.value_or(table.key.timing);
+  const double us =
+      ConvertTiming(InterGpuUs(*line->form, kernel, spec), table.key.timing, timing,
+                    table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us);
+  Estimate estimate;
+  estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
+  estimate.provenance = Provenance::kTransferred;
+  if (options.estimator != kInterGpuEstimator) {
+    const DimNames& names = DimNamesOf(kernel.op());
+    estimate.provenance = Provenance::kInterpolated;
+    for (int d = 0; d < names.size; ++d) {
+      const auto dim = static_cast<double>(GetDim(kernel, d));
+      const auto i = static_cast<std::size_t>(d);
+      if (dim < table.dim_min[i] || dim > table.dim_max[i]) estimate.provenance = Provenance::kExtrapolated;
+    }
+  }
+  // Static storage.
+  estimate.estimator = *std::find(kEstimators.begin(), kEstimators.end(), options.estimator);
+  estimate.bound = BoundOf(kernel.op(), counts, MachineFor(kernel), us);
+  return estimate;
 }
 
 bool Predictor::State::MayAskLaunch(const Kernel& kernel, const Route& route, const EstimateOptions& options) const {
-  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || kernel.launch.kernel.empty())
+  if (options.estimator == kFamilyEstimator || route.table == nullptr || !route.exact || !TellsLaunch(kernel))
     return false;
   return !route.table->table().launch_residual.weights.empty() || ConfigOf(kernel, route, options) != nullptr;
 }
@@ -260,9 +327,10 @@ Estimate Predictor::State::EstimateAsRun(const Kernel& kernel, const Counts& cou
                                          const EstimateOptions& options) const {
   const RunTime time = learnt_machine->Time(RunKernelOf(kernel));
   const WholeModel& known = learnt_machine->learnt();
-  const double departure = time.compute_share * time.compute_share * known.covariance[0][0] +
-                           2 * time.compute_share * time.memory_share * known.covariance[0][1] +
-                           time.memory_share * time.memory_share * known.covariance[1][1];
+  const double departure =
+      time.compute_share * time.compute_share * known.covariance[WholeModel::kCompute][WholeModel::kCompute] +
+      2 * time.compute_share * time.memory_share * known.covariance[WholeModel::kCompute][WholeModel::kMemory] +
+      time.memory_share * time.memory_share * known.covariance[WholeModel::kMemory][WholeModel::kMemory];
   const double ln = std::sqrt(std::max(departure, 0.0) + kAsRunKernelLn * kAsRunKernelLn);
   const CorrectionCurve* correction = nullptr;
   if (options.corrections != nullptr && !options.corrections->Of(kernel.op()).IsNone())
@@ -283,18 +351,7 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
       return FailedPrecondition("no times of whole models were learnt from; fit a profile with --model-measurements");
     return EstimateAsRun(kernel, counts, options);
   }
-  if (options.estimator == kInterGpuEstimator) {
-    const InterGpu* form = InterGpuOf(kernel, options.timing);
-    if (form == nullptr)
-      return FailedPrecondition("no inter-GPU form for such kernels; fit a transfer profile to some of them");
-    Estimate estimate;
-    const double us = InterGpuUs(*form, kernel, spec);
-    estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
-    estimate.provenance = Provenance::kTransferred;
-    estimate.estimator = kInterGpuEstimator;
-    estimate.bound = BoundOf(kernel.op(), counts, machine, us);
-    return estimate;
-  }
+  if (IsLine(options.estimator)) return EstimateByLine(kernel, counts, options);
   GPUETA_ASSIGN_OR_RETURN(const Question question, Ask(kernel, options));
   const Route& route = question.route;
   if (route.table == nullptr) return RooflineEstimate(kernel, counts, machine, question, eager_floor_us);

@@ -19,6 +19,14 @@ inline constexpr std::string_view kKernelAwareEstimator = "kernel-aware";
 inline constexpr std::string_view kLaunchEstimator = "launch";
 inline constexpr std::string_view kRooflineEstimator = "roofline";
 inline constexpr std::string_view kInterGpuEstimator = "inter-gpu";
+inline constexpr std::string_view kKernelWiseEstimator = "kernel-wise";
+inline constexpr std::string_view kLayerWiseEstimator = "layer-wise";
+
+// Whether a name is one of the published lines in one measure of work
+// (core/profile/profile.h, InterGpu), which are asked kernel by kernel.
+constexpr bool IsLine(std::string_view estimator) {
+  return estimator == kInterGpuEstimator || estimator == kKernelWiseEstimator || estimator == kLayerWiseEstimator;
+}
 
 // max(FLOPs over peak, bytes over bandwidth), in µs.
 double RooflineUs(const Counts& counts, const Machine<double>& machine);
@@ -71,8 +79,16 @@ struct Predictor::State {
                                          const EstimateOptions& options) const;
   // Whether that may answer: then kernels are estimated one at a time.
   bool MayAskLaunch(const Kernel& kernel, const Route& route, const EstimateOptions& options) const;
-  // The inter-GPU form of the kernel's table and label, or nullptr.
-  const InterGpu* InterGpuOf(const Kernel& kernel, std::optional<Timing> timing) const;
+  // The line of that name for the kernel, and the table it is of: of the kind of
+  // timing asked for, else of another.
+  struct Line {
+    const Table* table = nullptr;
+    const InterGpu* form = nullptr;
+  };
+  std::optional<Line> LineOf(std::string_view estimator, const Kernel& kernel, const EstimateOptions& options) const;
+  // FAILED_PRECONDITION, listing the estimators there are, without such a line.
+  absl::StatusOr<Estimate> EstimateByLine(const Kernel& kernel, const Counts& counts,
+                                          const EstimateOptions& options) const;
   // Evaluates the rows in `input`.
   void Answer(const Question& question, CompiledTable::Input& input, CompiledTable::Output& output) const;
   // Whether a kernel of a model that runs eagerly is better answered by what

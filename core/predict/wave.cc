@@ -21,6 +21,8 @@ std::optional<std::array<double, 5>> WaveRegressors(const Kernel& kernel, const 
     }
   }
   if (blocks <= 0) return std::nullopt;
+  if (const auto* custom = std::get_if<Custom>(&kernel.work); custom != nullptr)
+    block_flops = static_cast<double>(custom->flops) / blocks;
   const double slots = machine.sms * resident_blocks;
   const double waves = std::ceil(blocks / slots);
   const double q = block_flops / (machine.peak / slots);
@@ -32,6 +34,20 @@ std::optional<double> WaveLatencyUs(const Kernel& kernel, const Machine<double>&
   const auto regressors = WaveRegressors(kernel, machine, {config.tile_m, config.tile_n}, config.resident_blocks);
   if (!regressors.has_value()) return std::nullopt;
   return std::inner_product(regressors->begin(), regressors->end(), config.coefficients.begin(), 0.0);
+}
+
+const KernelConfig* FindConfig(std::span<const KernelConfig> configs, std::string_view kernel) {
+  const auto it = std::ranges::lower_bound(configs, kernel, {}, &KernelConfig::kernel);
+  return it != configs.end() && it->kernel == kernel ? &*it : nullptr;
+}
+
+std::optional<double> CustomLatencyUs(const Kernel& kernel, const Machine<double>& machine,
+                                      std::span<const KernelConfig> configs) {
+  if (kernel.op() != Op::kCustom) return std::nullopt;
+  const KernelConfig* config = FindConfig(configs, ConfigurationOf(kernel));
+  if (config == nullptr) return std::nullopt;
+  const std::optional<double> us = WaveLatencyUs(kernel, machine, *config);
+  return us.value_or(0) > 0 ? us : std::nullopt;
 }
 
 }  // namespace gpueta

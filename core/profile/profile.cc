@@ -133,7 +133,9 @@ absl::Status CheckTable(const Table& table) {
   if (!AllFinite(table.measured_ln)) return FieldError("measured_ln", "has a value that is not finite");
   for (const KernelConfig& config : table.kernel_configs) GPUETA_RETURN_IF_ERROR(CheckConfig(config));
   GPUETA_RETURN_IF_ERROR(CheckPooling(table));
-  for (const InterGpu& inter_gpu : table.inter_gpu) GPUETA_RETURN_IF_ERROR(CheckInterGpu(inter_gpu));
+  for (const auto* forms : {&table.inter_gpu, &table.kernel_wise, &table.layer_wise}) {
+    for (const InterGpu& line : *forms) GPUETA_RETURN_IF_ERROR(CheckInterGpu(line));
+  }
   if (!std::isfinite(table.floor_us) || table.floor_us < 0)
     return FieldError("floor_us", "must be finite and not negative");
   if (!std::isfinite(table.cv_mape) || table.cv_mape < 0)

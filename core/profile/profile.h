@@ -99,8 +99,9 @@ struct InterGpu {
 
 // What times of whole models taught (core/profile/whole_model.h).
 struct WholeModel {
-  // One machine's way to depart from what all have in common, in ln: compute,
-  // memory, the host's time for a launch, time to copy a byte of input.
+  // One machine's way to depart from what all have in common, in ln: factors of
+  // compute and of memory, µs of the host for a launch, µs to copy a byte of input.
+  enum Way : std::uint8_t { kCompute, kMemory, kLaunch, kCopy };
   static constexpr std::size_t kDepartures = 4;
   using Departure = std::array<double, kDepartures>;
   struct Machine {
@@ -149,6 +150,11 @@ struct Table {
   // Of tables over several devices only; otherwise no deviations.
   Pooling pooling;
   std::vector<InterGpu> inter_gpu;  // one a label; "*" first
+  // Two more rungs of that ladder, of one device alone (slope_per_bandwidth 0),
+  // for comparison. Kernel-wise: one for each kernel that rows name, else for
+  // each label; layer-wise: one a label, in FLOPs. "*" first.
+  std::vector<InterGpu> kernel_wise;
+  std::vector<InterGpu> layer_wise;
   // Of tables that rest on other devices' measurements more than on the rows.
   bool transferred = false;
   std::vector<Relative> relatives;

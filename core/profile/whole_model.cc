@@ -109,7 +109,7 @@ RunKernel::Traffic TrafficOf(const Vector& vector) {
   if (op == "batchnorm" || op == "layernorm" || op == "rmsnorm" || op == "groupnorm") return kNorm;
   if (op == "clear_gradient" || op == "accumulate_gradient") return kGradients;
   if (op == "pool" || op == "copy" || op == "reduce" || op == "resize" || op == "embedding" || op == "cumsum")
-    return kOther;
+    return kRest;
   return kElementwise;
 }
 
@@ -149,7 +149,7 @@ RunKernel RunKernelOf(const Kernel& kernel) {
 RunForm::RunForm(const DeviceSpec& sheet, DType dtype, std::span<const double> theta,
                  std::span<const double> departure) {
   const DeviceSpec spec = WithInferredCells(sheet);
-  const double slower = std::exp(departure[0]);
+  const double slower = std::exp(departure[WholeModel::kCompute]);
   const double tensor = TensorTflops(spec, dtype) * 1e6;  // FLOP/µs
   const DType vector_type = dtype == DType::kFp64 ? DType::kFp64 : DType::kFp32;
   double cuda = PeakTflops(spec, vector_type) * 1e6 * SustainedShare(spec, vector_type) * SharedLanes(spec);
@@ -167,9 +167,10 @@ RunForm::RunForm(const DeviceSpec& sheet, DType dtype, std::span<const double> t
     us_per_flop_[kind] = slower / rate;
   }
   for (std::size_t traffic = 0; traffic < kTraffics; ++traffic) {
-    const std::size_t place = std::min(traffic, static_cast<std::size_t>(RunKernel::Traffic::kOther));
-    us_per_byte_[traffic] = std::exp(departure[1]) / (spec.mem_bandwidth_gb_s * 1e3 * FromLn(theta, kMemory + place) *
-                                                      (Is16Bit(dtype) ? FromLn(theta, kMemory16) : 1));
+    const std::size_t place = std::min(traffic, static_cast<std::size_t>(RunKernel::Traffic::kRest));
+    us_per_byte_[traffic] =
+        std::exp(departure[WholeModel::kMemory]) / (spec.mem_bandwidth_gb_s * 1e3 * FromLn(theta, kMemory + place) *
+                                                    (Is16Bit(dtype) ? FromLn(theta, kMemory16) : 1));
   }
   depth_overhead_ = FromLn(theta, kDepthOverhead);
   fixed_us_ = FromLn(theta, kKernelFixed);
@@ -216,8 +217,8 @@ double OverlapUs(double device_us, double host_us) {
 
 LearntMachine::LearntMachine(const DeviceSpec& spec, WholeModel learnt) : learnt_(std::move(learnt)) {
   for (const DType dtype : kAllDTypes) forms_.emplace_back(spec, dtype, learnt_.theta, learnt_.departure);
-  launch_us_ = std::exp(learnt_.departure[2]);
-  us_per_input_byte_ = std::exp(learnt_.departure[3]);
+  launch_us_ = std::exp(learnt_.departure[WholeModel::kLaunch]);
+  us_per_input_byte_ = std::exp(learnt_.departure[WholeModel::kCopy]);
 }
 
 WholeModel WholeModelFor(const WholeModel& pooled, std::span<const DeviceSpec> pool, const DeviceSpec& device,

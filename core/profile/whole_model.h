@@ -47,7 +47,7 @@ struct RunKernel {
     kPass
   };
   // kGradients: clearing their buffers, adding into them.
-  enum class Traffic : std::uint8_t { kProduct, kDepthwise, kNorm, kElementwise, kOther, kGradients };
+  enum class Traffic : std::uint8_t { kProduct, kDepthwise, kNorm, kElementwise, kRest, kGradients };
   Kind kind = Kind::kPass;
   Traffic traffic = Traffic::kElementwise;
   DType dtype = DType::kFp32;

@@ -76,12 +76,13 @@ Greed Greedy(Eigen::MatrixXd posterior, const Eigen::VectorXd& weights, double n
 // Variance of ln(latency) between measurements of one kernel; nullopt where too
 // few are repeated.
 std::optional<double> RepeatVariance(const TableData& known) {
-  std::map<std::uint32_t, std::vector<double>> by_kernel;
+  std::map<std::pair<DType, std::uint32_t>, std::vector<double>> by_kernel;
   for (Eigen::Index r = 0; r < known.size(); ++r) {
-    by_kernel[HashOf(known.rows[static_cast<std::size_t>(r)]->kernel)].push_back(known.ln_us[r]);
+    const Kernel& kernel = known.rows[static_cast<std::size_t>(r)]->kernel;
+    by_kernel[{kernel.dtype, HashOf(kernel)}].push_back(known.ln_us[r]);
   }
   double squares = 0, freedom = 0;
-  for (const auto& [hash, values] : by_kernel) {
+  for (const auto& [kernel, values] : by_kernel) {
     const Eigen::Map<const Eigen::ArrayXd> v(values.data(), static_cast<Eigen::Index>(values.size()));
     squares += (v - v.mean()).square().sum();
     freedom += static_cast<double>(values.size() - 1);
@@ -90,6 +91,7 @@ std::optional<double> RepeatVariance(const TableData& known) {
   return squares / freedom;
 }
 
+// Of all tables that teach each other.
 struct TableRows {
   std::vector<std::size_t> candidates;  // positions that are not measured yet
   std::vector<const Measurement*> measured;
@@ -161,7 +163,7 @@ TableChoice ChooseOfTable(const TableKey& key, const TableRows& rows, std::span<
   const Greed greed = Greedy(std::move(posterior), Weights(gp, to_known), noise, budget);
   const double usual = std::min(noise, kUsualNoise * kUsualNoise);
   TableChoice choice = WorthMeasuring(greed, followed, noise, RepeatVariance(known).value_or(usual));
-  choice.expected.key = key;
+  choice.expected.key = KeyOf(candidates[rows.candidates.front()].kernel, candidates[rows.candidates.front()].timing);
   choice.expected.measured = rows.measured.size();
   return choice;
 }
@@ -176,11 +178,11 @@ absl::StatusOr<ActiveChoice> ChooseActive(std::span<const Measurement> candidate
   for (const Measurement& row : measured) {
     const TableKey key = KeyOf(row.kernel, row.timing);
     known.emplace(key, HashOf(row.kernel));
-    tables[key].measured.push_back(&row);
+    tables[EvidenceKeyOf(key)].measured.push_back(&row);
   }
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const TableKey key = KeyOf(candidates[i].kernel, candidates[i].timing);
-    if (!known.contains({key, HashOf(candidates[i].kernel)})) tables[key].candidates.push_back(i);
+    if (!known.contains({key, HashOf(candidates[i].kernel)})) tables[EvidenceKeyOf(key)].candidates.push_back(i);
   }
   std::erase_if(tables, [](const auto& entry) { return entry.second.candidates.empty(); });
   // A table without enough measurements needs its space filled first.

@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<std::size_t>> ChooseSpaceFilling(std::span<const Meas
 // What is expected of measuring the chosen rows of one table. All of it in
 // ln(latency), root mean square over the candidates: 0.02 is about 2 %.
 struct Expectation {
-  TableKey key;
+  TableKey key;              // the first of several that teach each other
   std::size_t measured = 0;  // rows
   std::size_t chosen = 0;    // rows
   double noise_ln = 0;       // between measurements of one kernel; without repeats what is usual at most

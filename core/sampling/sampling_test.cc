@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <random>
 #include <set>
 
@@ -106,6 +107,48 @@ TEST(ChooseSpaceFillingTest, SplitsTheBudgetOverTables) {
   }
   const auto chosen = ChooseSpaceFilling(rows, {}, 40, 1).value();
   EXPECT_EQ(std::count_if(chosen.begin(), chosen.end(), [&](std::size_t i) { return i < first; }), 20);
+}
+
+// Each size of a collective in two types.
+std::vector<Measurement> CollectivesOfTwoTypes() {
+  std::vector<Measurement> rows;
+  for (const DType dtype : {DType::kFp16, DType::kInt8}) {
+    for (std::int64_t bytes = 512; bytes < 1 << 24; bytes = bytes * 5 / 4) {
+      Measurement row;
+      row.device = "h100-sxm";
+      row.timing = Timing::kKernel;
+      row.kernel.dtype = dtype;
+      row.kernel.work = Collective{.op = "all_reduce", .backend = "nccl", .bytes = bytes, .ranks = 8};
+      const auto size = static_cast<double>(bytes);
+      row.latency_us = 10 + size / 3e5 + std::sin(std::log2(size));
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+struct SizesAndTypes {
+  std::set<std::int64_t> sizes;
+  std::map<DType, int> rows_of_type;
+};
+
+SizesAndTypes Count(const std::vector<Measurement>& rows, const std::vector<std::size_t>& chosen) {
+  SizesAndTypes out;
+  for (const std::size_t i : chosen) {
+    out.sizes.insert(std::get<Collective>(rows[i].kernel.work).bytes);
+    ++out.rows_of_type[rows[i].kernel.dtype];
+  }
+  return out;
+}
+
+TEST(ChooseSpaceFillingTest, TypesThatTeachEachOtherShareTheSizes) {
+  const auto rows = CollectivesOfTwoTypes();
+  const auto chosen = ChooseSpaceFilling(rows, {}, 30, 1);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  const SizesAndTypes of = Count(rows, *chosen);
+  EXPECT_GE(of.sizes.size(), 28u);
+  EXPECT_GE(of.rows_of_type.at(DType::kFp16), 8);
+  EXPECT_GE(of.rows_of_type.at(DType::kInt8), 8);
 }
 
 TEST(ChooseSpaceFillingTest, RefusesCandidatesOfTwoOps) {
@@ -288,6 +331,19 @@ TEST(ChooseActiveTest, ScatterThatNoRepeatShowsIsNotTakenForNoise) {
   EXPECT_EQ(choice->rows.size(), 100u);
   EXPECT_FALSE(choice->expected.front().settled);
   EXPECT_GT(choice->expected.front().before_ln, 0.03);
+}
+
+TEST(ChooseActiveTest, ASizeMeasuredInOneTypeIsHardlyChosenInAnother) {
+  const auto rows = CollectivesOfTwoTypes();
+  const auto first = *ChooseSpaceFilling(rows, {}, 26, 1);
+  std::vector<Measurement> measured;
+  for (const std::size_t i : first) measured.push_back(rows[i]);
+  const auto choice = ChooseActive(rows, measured, H100(), 14, 1);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  ASSERT_EQ(choice->expected.size(), 1u);
+  std::vector<std::size_t> all = first;
+  all.insert(all.end(), choice->rows.begin(), choice->rows.end());
+  EXPECT_GE(Count(rows, all).sizes.size(), first.size() + choice->rows.size() - 4);
 }
 
 TEST(ChooseActiveTest, ChoosesNothingWhereEverythingIsMeasured) {

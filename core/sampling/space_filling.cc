@@ -146,10 +146,14 @@ absl::StatusOr<std::vector<std::size_t>> ChooseSpaceFilling(std::span<const Meas
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const TableKey key = KeyOf(candidates[i].kernel, candidates[i].timing);
     if (!known.contains({key, HashOf(candidates[i].kernel)}))
-      by_label[{key, LabelOf(candidates[i].kernel)}].push_back(i);
+      by_label[{EvidenceKeyOf(key), LabelOf(candidates[i].kernel)}].push_back(i);
   }
   std::vector<std::vector<std::size_t>> groups;
-  for (auto& [label, rows] : by_label) groups.push_back(std::move(rows));
+  std::mt19937_64 ties(seed);  // between types, which are equally near: each gets its share
+  for (auto& [label, rows] : by_label) {
+    std::shuffle(rows.begin(), rows.end(), ties);
+    groups.push_back(std::move(rows));
+  }
 
   const std::vector<Point> points = PointsOf(candidates);
   const std::vector<std::size_t> shares = SplitBudget(groups, budget);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/base/errors.h"
 
@@ -37,11 +38,10 @@ class Tightest {
 absl::Status CheckLimit(std::string_view name, const std::optional<LatencyLimit>& limit) {
   if (!limit.has_value()) return absl::OkStatus();
   if (!(limit->us > 0) || !std::isfinite(limit->us)) {
-    return FieldError(fmt::format("limits.{}", name), fmt::format("{} µs must be finite and above 0", limit->us));
+    return FieldError(name, fmt::format("{} µs must be finite and above 0", limit->us));
   }
   if (!(limit->quantile > 0) || !(limit->quantile < 1)) {
-    return FieldError(fmt::format("limits.{}.quantile", name),
-                      fmt::format("{} is not between 0 and 1", limit->quantile));
+    return FieldError(fmt::format("{}.quantile", name), fmt::format("{} is not between 0 and 1", limit->quantile));
   }
   return absl::OkStatus();
 }
@@ -133,71 +133,100 @@ Request AsRequest(const Candidate& candidate, std::int64_t cached_tokens) {
   return request;
 }
 
+// A decode replica behind the prefill replica that decided `before`: its first
+// token comes from there, the rest from here.
+absl::StatusOr<ReplicaDecision> JudgeDecode(const Replica& replica, const Candidate& candidate,
+                                            const ReplicaDecision& before, const LatencyLimits& limits,
+                                            const ScheduleOptions& options) {
+  if (!std::isfinite(before.ttft_us)) return before;
+  Request request = AsRequest(candidate, replica.cached_tokens);
+  const double first_token_us = std::max(before.ttft_us - candidate.since_arrival_us, 0.0);  // from now
+  request.transfer_us = first_token_us + replica.transfer_us_per_token * static_cast<double>(candidate.prompt_tokens);
+  request.sequence.cached_tokens = candidate.prompt_tokens;
+  request.sequence.generated_tokens = 1;
+  request.since_first_token_us = -first_token_us;
+  if (request.sequence.output_tokens == 1) request.sequence.output_tokens = 2;
+  LatencyLimits own = limits;
+  own.ttft.reset();
+  GPUETA_ASSIGN_OR_RETURN(ReplicaDecision decision, Judge(replica, request, own, options));
+  decision.ttft_us = before.ttft_us;
+  if (before.margin < decision.margin) {
+    decision.margin = before.margin;
+    decision.binds = before.binds;
+  }
+  decision.admit = decision.margin >= 0;
+  return decision;
+}
+
+// Pools of prefill and decode replicas need each other.
+absl::Status CheckRoles(std::span<const Replica> replicas, std::span<const std::size_t> among) {
+  std::optional<std::size_t> prefill;
+  std::optional<std::size_t> decode;
+  for (const std::size_t at : among) {
+    if (replicas[at].role == Replica::Role::kPrefill) prefill = at;
+    if (replicas[at].role == Replica::Role::kDecode) decode = at;
+  }
+  if (prefill.has_value() == decode.has_value()) return absl::OkStatus();
+  return FieldError(fmt::format("replicas[{}].role", prefill.has_value() ? *prefill : *decode),
+                    fmt::format("{} needs a {} replica among the replicas", prefill.has_value() ? "prefill" : "decode",
+                                prefill.has_value() ? "decode" : "prefill"));
+}
+
 }  // namespace
+
+absl::Status Check(const LatencyLimits& limits) {
+  GPUETA_RETURN_IF_ERROR(CheckLimit("ttft", limits.ttft));
+  GPUETA_RETURN_IF_ERROR(CheckLimit("tpot", limits.tpot));
+  return CheckLimit("e2e", limits.e2e);
+}
 
 absl::StatusOr<AdmitResult> Admit(std::span<const Replica> replicas, const Candidate& candidate,
                                   const LatencyLimits& limits, const ScheduleOptions& options) {
-  GPUETA_RETURN_IF_ERROR(CheckLimit("ttft", limits.ttft));
-  GPUETA_RETURN_IF_ERROR(CheckLimit("tpot", limits.tpot));
-  GPUETA_RETURN_IF_ERROR(CheckLimit("e2e", limits.e2e));
+  GPUETA_RETURN_IF_ERROR(InField("limits", Check(limits)));
   if (candidate.prompt_tokens < 1) {
     return FieldError("candidate.prompt_tokens", fmt::format("{} must be at least 1", candidate.prompt_tokens));
   }
+  std::vector<std::size_t> among = candidate.among;
+  if (among.empty()) {
+    among.resize(replicas.size());
+    std::iota(among.begin(), among.end(), std::size_t{0});
+  }
+  for (const std::size_t at : among) {
+    if (at >= replicas.size()) return FieldError("candidate.among", fmt::format("{} is no replica", at));
+  }
+  GPUETA_RETURN_IF_ERROR(CheckRoles(replicas, among));
+  const auto in_replica = [&](std::size_t i, const absl::Status& status) {
+    return InField(fmt::format("replicas[{}]", among[i]), status);
+  };
   AdmitResult result;
-  result.replicas.resize(replicas.size());
+  result.replicas.resize(among.size());
   // Prompts first: a decode replica waits for the best of them.
   std::optional<std::size_t> prefill;
-  for (std::size_t i = 0; i < replicas.size(); ++i) {
-    if (replicas[i].role != Replica::Role::kPrefill) continue;
-    Request request = AsRequest(candidate, replicas[i].cached_tokens);
+  for (std::size_t i = 0; i < among.size(); ++i) {
+    const Replica& replica = replicas[among[i]];
+    if (replica.role != Replica::Role::kPrefill) continue;
+    Request request = AsRequest(candidate, replica.cached_tokens);
     request.sequence.output_tokens = 1;
-    absl::StatusOr<ReplicaDecision> decision = Judge(replicas[i], request, {.ttft = limits.ttft}, options);
-    if (!decision.ok()) return InField(fmt::format("replicas[{}]", i), decision.status());
+    absl::StatusOr<ReplicaDecision> decision = Judge(replica, request, {.ttft = limits.ttft}, options);
+    if (!decision.ok()) return in_replica(i, decision.status());
     result.replicas[i] = *std::move(decision);
     if (!prefill.has_value() || result.replicas[i].ttft_us < result.replicas[*prefill].ttft_us) prefill = i;
   }
-  for (std::size_t i = 0; i < replicas.size(); ++i) {
-    const Replica& replica = replicas[i];
+  for (std::size_t i = 0; i < among.size(); ++i) {
+    const Replica& replica = replicas[among[i]];
     if (replica.role == Replica::Role::kPrefill) continue;
-    Request request = AsRequest(candidate, replica.cached_tokens);
-    LatencyLimits own = limits;
-    if (replica.role == Replica::Role::kDecode) {
-      if (!prefill.has_value()) {
-        return FieldError(fmt::format("replicas[{}].role", i), "decode needs a prefill replica among the replicas");
-      }
-      // Its first token comes from the prompt's replica; the rest from here.
-      const double ttft_us = result.replicas[*prefill].ttft_us;
-      if (!std::isfinite(ttft_us)) {
-        result.replicas[i] = result.replicas[*prefill];
-        continue;
-      }
-      const double first_token_us = std::max(ttft_us - candidate.since_arrival_us, 0.0);  // from now
-      request.transfer_us =
-          first_token_us + replica.transfer_us_per_token * static_cast<double>(candidate.prompt_tokens);
-      request.sequence.cached_tokens = candidate.prompt_tokens;
-      request.sequence.generated_tokens = 1;
-      request.since_first_token_us = -first_token_us;
-      if (request.sequence.output_tokens == 1) request.sequence.output_tokens = 2;
-      own.ttft.reset();
-    }
-    absl::StatusOr<ReplicaDecision> decision = Judge(replica, request, own, options);
-    if (!decision.ok()) return InField(fmt::format("replicas[{}]", i), decision.status());
-    if (replica.role == Replica::Role::kDecode) {
-      const ReplicaDecision& before = result.replicas[*prefill];
-      decision->ttft_us = before.ttft_us;
-      if (before.margin < decision->margin) {
-        decision->margin = before.margin;
-        decision->binds = before.binds;
-      }
-      decision->admit = decision->margin >= 0;
-    }
+    absl::StatusOr<ReplicaDecision> decision =
+        replica.role == Replica::Role::kDecode
+            ? JudgeDecode(replica, candidate, result.replicas[*prefill], limits, options)
+            : Judge(replica, AsRequest(candidate, replica.cached_tokens), limits, options);
+    if (!decision.ok()) return in_replica(i, decision.status());
     result.replicas[i] = *std::move(decision);
     if (!result.replicas[i].admit) continue;
     if (!result.recommended.has_value() || result.replicas[i].margin > result.replicas[*result.recommended].margin) {
       result.recommended = i;
     }
   }
-  if (result.recommended.has_value() && replicas[*result.recommended].role == Replica::Role::kDecode) {
+  if (result.recommended.has_value() && replicas[among[*result.recommended]].role == Replica::Role::kDecode) {
     result.recommended_prefill = prefill;
   }
   return result;

@@ -23,6 +23,9 @@ struct LatencyLimits {
   std::optional<LatencyLimit> e2e = std::nullopt;
 };
 
+// INVALID_ARGUMENT naming the field, e.g. "ttft.quantile".
+absl::Status Check(const LatencyLimits& limits);
+
 // One engine that could take the request.
 struct Replica {
   enum class Role : std::uint8_t {
@@ -45,6 +48,8 @@ struct Candidate {
   std::int64_t prompt_tokens = 0;
   std::int64_t output_tokens = 0;  // 0: unknown
   double since_arrival_us = 0;
+  // Places of the replicas that may take it; empty: all.
+  std::vector<std::size_t> among = {};
 };
 
 struct ReplicaDecision {
@@ -62,8 +67,8 @@ struct ReplicaDecision {
 };
 
 struct AdmitResult {
-  std::vector<ReplicaDecision> replicas;  // in the order given
-  // The replica that admits with the largest margin, and where prompts have
+  std::vector<ReplicaDecision> replicas;  // in the order given, or that of Candidate::among
+  // Of these the one that admits with the largest margin, and where prompts have
   // pools of their own the one that computes it; unset: none admits.
   std::optional<std::size_t> recommended;
   std::optional<std::size_t> recommended_prefill;
@@ -74,7 +79,7 @@ struct AdmitResult {
 // likely than not miss them without the candidate do not count. With prefill
 // replicas among them, a decode replica is judged behind the prefill replica
 // with the smallest TTFT; its margin is the smaller of both. INVALID_ARGUMENT
-// naming replica and field.
+// naming replica and field, also where one of the two pools is missing.
 absl::StatusOr<AdmitResult> Admit(std::span<const Replica> replicas, const Candidate& candidate,
                                   const LatencyLimits& limits, const ScheduleOptions& options = {});
 

@@ -1,37 +1,32 @@
-// What `gpueta admit` reads: replicas, a request and limits as JSON.
+// What commands about engines read: questions, steps and records as JSON.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/serving/admit.h"
-#include "core/serving/engine_metrics.h"
-#include "core/serving/step_model.h"
+#include "core/serving/engine_step.h"
+#include "core/serving/fleet.h"
 
 namespace gpueta {
 
-// A replica whose step table is still to be made.
-struct DescribedReplica {
-  Replica replica;  // without table; kv_blocks 0: as the device's memory allows
-  std::string device;
-  Deployment deployment;
-  // Where metrics stand in for requests; the state is then made once kv_blocks
-  // is known.
-  std::optional<EngineMetrics> metrics;
-};
-
 struct AdmitQuestion {
-  std::vector<DescribedReplica> replicas;
-  Candidate candidate;
-  LatencyLimits limits;
+  std::vector<std::string> devices;  // of the engines, by place
+  FleetChange fleet;                 // engines, limits and replicas; no engine is there twice
+  DescribedCandidate candidate;
 };
 
-// The grammar is the example in client/README.md; times end in _ms. Unknown
-// fields are errors. INVALID_ARGUMENT naming the field. Bounded: at most 4,096
-// replicas and 65,536 requests.
+// The grammar is the example in client/README.md; times end in _ms. A replica
+// without a name is called "replicas[i]". Unknown fields are errors.
+// INVALID_ARGUMENT naming the field.
 absl::StatusOr<AdmitQuestion> ParseAdmitQuestion(std::string_view json);
+
+// {"prefill": [{"new_tokens", "cached_tokens"}], "decode_context": [n…],
+// "speculative_tokens"}. Errors as above.
+absl::StatusOr<EngineStep> ParseEngineStep(std::string_view json);
+
+// A list of {"step": …, "latency_ms"}. Errors as above.
+absl::StatusOr<std::vector<ObservedStep>> ParseStepRecords(std::string_view json);
 
 }  // namespace gpueta

@@ -16,16 +16,21 @@ TEST(AdmitJsonTest, ReadsReplicasCandidateAndLimits) {
     "candidate": {"prompt_tokens": 1000},
     "limits": {"ttft_ms": 500, "tpot_ms": 50, "quantile": 0.95}})");
   ASSERT_TRUE(question.ok()) << question.status();
-  const DescribedReplica& a = question->replicas[0];
-  EXPECT_EQ(a.deployment.ranks.tensor, 2);
-  EXPECT_EQ(a.deployment.kv_dtype, DType::kFp8);
+  const DescribedReplica& a = question->fleet.replicas[0];
+  ASSERT_EQ(question->fleet.engines->size(), 2U);
+  const EngineSetup& setup = (*question->fleet.engines)[a.engine];
+  EXPECT_EQ(question->devices[a.engine], "h100-sxm");
+  EXPECT_EQ(setup.deployment.ranks.tensor, 2);
+  EXPECT_EQ(setup.deployment.kv_dtype, DType::kFp8);
+  EXPECT_EQ(setup.limits.kv_blocks, 1000);
+  EXPECT_EQ(question->candidate.cached, (std::vector<std::pair<std::string, std::int64_t>>{{"a", 512}}));
   EXPECT_EQ(a.replica.state.running[0].sequence.computed_tokens, 104);
   EXPECT_EQ(a.replica.state.running[0].since_first_token_us, 80e3);
   EXPECT_EQ(a.replica.lengths.mean(), 20);
-  EXPECT_EQ(question->replicas[1].metrics->running, 3);
-  EXPECT_EQ(question->limits.ttft->us, 500e3);
-  EXPECT_EQ(question->limits.tpot->quantile, 0.95);
-  EXPECT_FALSE(question->limits.e2e.has_value());
+  EXPECT_EQ(question->fleet.replicas[1].metrics->running, 3);
+  EXPECT_EQ(question->fleet.limits->ttft->us, 500e3);
+  EXPECT_EQ(question->fleet.limits->tpot->quantile, 0.95);
+  EXPECT_FALSE(question->fleet.limits->e2e.has_value());
 }
 
 TEST(AdmitJsonTest, NamesTheFieldThatIsWrong) {
@@ -42,12 +47,37 @@ TEST(AdmitJsonTest, NamesTheFieldThatIsWrong) {
       {R"({"replicas": [{"device": "x", "running": [{"prompt_tokens": "many"}]}]})", "prompt_tokens"},
       {R"({"replicas": [{"device": "x", "role": "cook"}]})", "role"},
       {R"({"replicas": [{"device": "x", "output_lengths": [0]}]})", "output_lengths"},
-      {R"({"replicas": [{"device": "x", "waiting": [{}], "metrics": {}}]})", "metrics"},
+      {R"({"replicas": [{"device": "x", "memory": 3}]})", "replicas[0].memory"},
+      {R"({"replicas": [{"device": "x", "token_budget": 0}]})", "replicas[0].token_budget"},
   };
   for (const auto& [json, says] : cases) {
     const auto question = ParseAdmitQuestion(json);
     ASSERT_FALSE(question.ok()) << json;
     EXPECT_NE(question.status().message().find(says), absl::string_view::npos) << question.status();
+  }
+}
+
+TEST(AdmitJsonTest, EqualEnginesAreOne) {
+  const auto question = ParseAdmitQuestion(R"({"replicas": [
+      {"device": "h100-sxm"}, {"device": "l40s"}, {"device": "h100-sxm"}, {"device": "h100-sxm", "tp": 2}]})");
+  ASSERT_TRUE(question.ok()) << question.status();
+  EXPECT_EQ(question->devices, (std::vector<std::string>{"h100-sxm", "l40s", "h100-sxm"}));
+  EXPECT_EQ(question->fleet.replicas[2].engine, 0U);
+  EXPECT_EQ(question->fleet.replicas[3].engine, 2U);
+  EXPECT_EQ(question->fleet.replicas[3].replica.name, "replicas[3]");
+}
+
+TEST(AdmitJsonTest, ReadsStepsAndRecords) {
+  const auto records = ParseStepRecords(R"([{"latency_ms": 12.5, "step":
+      {"prefill": [{"new_tokens": 512, "cached_tokens": 64}], "decode_context": [100, 2000]}}])");
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(records->front().latency_us, 12'500);
+  EXPECT_EQ(records->front().step.prefill_tokens(), 512);
+  EXPECT_EQ(records->front().step.decode_context, (std::vector<std::int64_t>{100, 2000}));
+  EXPECT_EQ(ParseEngineStep(R"({"decode_context": [5], "speculative_tokens": 3})")->tokens(), 4);
+  for (const char* wrong : {"{}", "[1]", R"([{"step": {}}])", R"([{"latency_ms": 1}])",
+                            R"([{"latency_ms": 1, "step": {"decode_context": [1.5]}}])"}) {
+    EXPECT_FALSE(ParseStepRecords(wrong).ok()) << wrong;
   }
 }
 

@@ -105,7 +105,29 @@ TEST(AdmitTest, PromptsMayBeComputedElsewhere) {
   EXPECT_EQ(result->recommended_prefill, 0U);
   EXPECT_EQ(result->replicas[2].ttft_us, result->replicas[0].ttft_us);
   EXPECT_GT(result->replicas[1].e2e_us, result->replicas[2].e2e_us + 350e3);
-  EXPECT_FALSE(Admit({&replicas[1], 1}, {.prompt_tokens = 10}, {}).ok());
+}
+
+TEST(AdmitTest, PoolsOfPrefillAndDecodeNeedEachOther) {
+  const Replica replicas[] = {Idle(Replica::Role::kPrefill), Idle(Replica::Role::kDecode), Idle()};
+  for (const std::size_t alone : {0, 1}) {
+    for (const std::vector<std::size_t>& among : {std::vector<std::size_t>{alone}, {2, alone}}) {
+      const auto result = Admit(replicas, {.prompt_tokens = 10, .among = among}, {});
+      EXPECT_NE(result.status().message().find(alone == 0 ? "replicas[0].role: prefill needs a decode replica"
+                                                          : "replicas[1].role: decode needs a prefill replica"),
+                absl::string_view::npos)
+          << result.status();
+    }
+  }
+}
+
+TEST(AdmitTest, OnlyTheReplicasNamedAreJudged) {
+  const Replica replicas[] = {Idle(), Busy(30), Busy(3)};
+  const LatencyLimits limits = {.ttft = LatencyLimit{.us = 1e6}};
+  const auto all = Admit(replicas, {.prompt_tokens = 500}, limits);
+  const auto some = Admit(replicas, {.prompt_tokens = 500, .among = {1, 2}}, limits);
+  ASSERT_EQ(some->replicas.size(), 2U);
+  EXPECT_EQ(some->recommended, 1U);  // the second of those named
+  EXPECT_EQ(some->replicas[0].margin, all->replicas[1].margin);
 }
 
 TEST(AdmitTest, SaysWhichFieldIsWrong) {

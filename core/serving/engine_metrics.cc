@@ -7,10 +7,14 @@
 
 namespace gpueta {
 
-absl::StatusOr<EngineState> StateFrom(const EngineMetrics& metrics, const EngineLimits& limits) {
+namespace {
+
+constexpr double kMostTokens = 1 << 24;
+
+}  // namespace
+
+absl::Status Check(const EngineMetrics& metrics) {
   constexpr std::int64_t kMostRequests = 1 << 15;
-  constexpr double kMostTokens = 1 << 24;
-  GPUETA_RETURN_IF_ERROR(InField("limits", Engine::Check(limits)));
   for (const auto& [name, count] : {std::pair("running", metrics.running), std::pair("waiting", metrics.waiting)}) {
     if (count < 0 || count > kMostRequests) {
       return FieldError(name, fmt::format("{} is not from 0 to {}", count, kMostRequests));
@@ -24,6 +28,12 @@ absl::StatusOr<EngineState> StateFrom(const EngineMetrics& metrics, const Engine
     if (!(mean >= 1 && mean <= kMostTokens))
       return FieldError(name, fmt::format("{} is not from 1 to {}", mean, kMostTokens));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EngineState> StateFrom(const EngineMetrics& metrics, const EngineLimits& limits) {
+  GPUETA_RETURN_IF_ERROR(InField("limits", Engine::Check(limits)));
+  GPUETA_RETURN_IF_ERROR(Check(metrics));
   EngineState state;
   state.limits = limits;
   const double used_tokens =

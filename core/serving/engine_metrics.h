@@ -18,9 +18,12 @@ struct EngineMetrics {
   double mean_output_tokens = 256;
 };
 
+// INVALID_ARGUMENT naming the field.
+absl::Status Check(const EngineMetrics& metrics);
+
 // A state with these metrics: the running requests decode, share the cache
 // evenly and are spread evenly over their outputs; those that wait have prompts
-// of the mean. INVALID_ARGUMENT naming the field.
+// of the mean. Errors as Check.
 absl::StatusOr<EngineState> StateFrom(const EngineMetrics& metrics, const EngineLimits& limits);
 
 }  // namespace gpueta

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/base/errors.h"
@@ -39,6 +40,14 @@ EngineOverhead Fit(std::span<const StepRecord> records, const std::vector<bool>&
 }
 
 }  // namespace
+
+absl::Status Check(const EngineOverhead& overhead) {
+  for (const auto& [name, us] : {std::pair("step_us", overhead.step_us), std::pair("token_us", overhead.token_us)}) {
+    if (!(us >= 0) || !std::isfinite(us))
+      return FieldError(name, fmt::format("{} must be finite and not negative", us));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<EngineOverhead> FitEngineOverhead(std::span<const StepRecord> records) {
   if (records.size() < 2) return InvalidArgument("records: {} of them; at least 2 are needed", records.size());

@@ -14,8 +14,12 @@ struct EngineOverhead {
   double step_us = 0;   // for each step
   double token_us = 0;  // for each token of it
 
+  friend bool operator==(const EngineOverhead&, const EngineOverhead&) = default;
   double Of(std::int64_t tokens) const { return step_us + token_us * static_cast<double>(tokens); }
 };
+
+// INVALID_ARGUMENT naming the field for times that are negative or not finite.
+absl::Status Check(const EngineOverhead& overhead);
 
 // An iteration that an engine reported.
 struct StepRecord {

@@ -38,4 +38,10 @@ struct EngineStep {
   std::int64_t logit_rows() const { return static_cast<std::int64_t>(prefill.size()) + decode_tokens(); }
 };
 
+// A step that an engine measured.
+struct ObservedStep {
+  EngineStep step;
+  double latency_us = 0;
+};
+
 }  // namespace gpueta

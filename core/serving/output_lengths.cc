@@ -34,11 +34,10 @@ OutputLengths OutputLengths::Geometric(double mean) {
 }
 
 absl::StatusOr<OutputLengths> OutputLengths::FromSamples(std::vector<std::int64_t> tokens) {
-  if (tokens.empty()) return InvalidArgument("output_lengths: no sample; give lengths or a mean");
+  if (tokens.empty()) return InvalidArgument("no sample; give lengths or a mean");
   std::ranges::sort(tokens);
   if (tokens.front() < 1 || tokens.back() > kLongest) {
-    return InvalidArgument("output_lengths: {} is not from 1 to {}",
-                           tokens.front() < 1 ? tokens.front() : tokens.back(), kLongest);
+    return InvalidArgument("{} is not from 1 to {}", tokens.front() < 1 ? tokens.front() : tokens.back(), kLongest);
   }
   OutputLengths lengths;
   lengths.mean_ = std::accumulate(tokens.begin(), tokens.end(), 0.0) / static_cast<double>(tokens.size());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,6 +19,8 @@ class OutputLengths {
   static absl::StatusOr<OutputLengths> FromSamples(std::vector<std::int64_t> tokens);
 
   double mean() const { return mean_; }
+  // Those observed, sorted; empty where only the mean is known.
+  std::span<const std::int64_t> samples() const { return sorted_; }
   // The length at quantile u in [0, 1) of those longer than `generated`. Beyond
   // the longest that was observed, a memoryless rest of the mean length.
   std::int64_t Draw(double u, std::int64_t generated = 0) const;

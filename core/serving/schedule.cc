@@ -39,7 +39,9 @@ absl::Status CheckRequest(std::string_view list, std::size_t i, const Request& r
   return absl::OkStatus();
 }
 
-absl::Status CheckState(const EngineState& state, const ScheduleOptions& options) {
+}  // namespace
+
+absl::Status Check(const EngineState& state) {
   GPUETA_RETURN_IF_ERROR(InField("limits", Engine::Check(state.limits)));
   if (state.running.size() + state.waiting.size() > kMostRequests) {
     return FieldError("state", fmt::format("more than {} requests", kMostRequests));
@@ -53,11 +55,10 @@ absl::Status CheckState(const EngineState& state, const ScheduleOptions& options
   if (!std::isfinite(state.step_in_flight_us) || state.step_in_flight_us < 0) {
     return FieldError("step_in_flight_us", "must be finite and not negative");
   }
-  if (options.scenarios < 1 || options.scenarios > kMostScenarios) {
-    return FieldError("scenarios", fmt::format("{} is not from 1 to {}", options.scenarios, kMostScenarios));
-  }
   return absl::OkStatus();
 }
+
+namespace {
 
 // A request's length in a scenario: its own lengths are spread evenly over the
 // distribution, those of different requests are unrelated.
@@ -196,7 +197,10 @@ double LatencyForecast::Quantile(double quantile, double z) const {
 
 absl::StatusOr<std::vector<RequestForecast>> Forecast(const EngineState& state, const StepTable& table,
                                                       const OutputLengths& lengths, const ScheduleOptions& options) {
-  GPUETA_RETURN_IF_ERROR(CheckState(state, options));
+  GPUETA_RETURN_IF_ERROR(Check(state));
+  if (options.scenarios < 1 || options.scenarios > kMostScenarios) {
+    return FieldError("scenarios", fmt::format("{} is not from 1 to {}", options.scenarios, kMostScenarios));
+  }
   const std::size_t count = state.running.size() + state.waiting.size();
   const auto request = [&](std::size_t id) -> const Request& {
     return id < state.running.size() ? state.running[id] : state.waiting[id - state.running.size()];

@@ -62,11 +62,14 @@ struct ScheduleOptions {
   std::int64_t max_steps = 200'000;
 };
 
+// INVALID_ARGUMENT naming the field for limits, sequences or times that cannot
+// be.
+absl::Status Check(const EngineState& state);
+
 // Forecasts for running, then waiting requests, in order: what becomes of them
 // if nothing else arrives. Requests of unknown length draw from `lengths`, the
 // same request the same lengths whatever else is in the state, so that two
-// states can be compared. Deterministic. INVALID_ARGUMENT naming the field for
-// limits or sequences that cannot be.
+// states can be compared. Deterministic. Errors as Check.
 absl::StatusOr<std::vector<RequestForecast>> Forecast(const EngineState& state, const StepTable& table,
                                                       const OutputLengths& lengths,
                                                       const ScheduleOptions& options = {});

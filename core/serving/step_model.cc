@@ -324,10 +324,12 @@ absl::StatusOr<std::int64_t> StepModel::ActivationBytes(std::int64_t tokens) con
 }
 
 absl::StatusOr<GraphEstimate> StepModel::Estimate(const EngineStep& step, const Predictor& predictor,
-                                                  const EngineOverhead& overhead) const {
+                                                  const EngineOverhead& overhead,
+                                                  const EstimateOptions& options) const {
   GPUETA_RETURN_IF_ERROR(CheckLengths(step));
   GPUETA_ASSIGN_OR_RETURN(BoundStep bound, BindStep(kernels_, step));
-  const EstimateOptions as_graph{.mode = ExecutionMode::kGraph};
+  const EstimateOptions as_graph{
+      .mode = ExecutionMode::kGraph, .estimator = options.estimator, .corrections = options.corrections};
   std::vector<gpueta::Estimate> estimates(bound.kernels.size());
   GPUETA_RETURN_IF_ERROR(predictor.EstimateKernels(bound.kernels, predictor.KernelOptionsOf(as_graph), estimates));
   std::vector<GraphPart> parts;
@@ -340,12 +342,39 @@ absl::StatusOr<GraphEstimate> StepModel::Estimate(const EngineStep& step, const 
     parts.push_back({std::move(bound.kernels[use]), bound.counts[use], estimates[use]});
   }
   GraphEstimate out = ComposeParts(std::move(parts), predictor.ExecutionOf(as_graph));
+  Quantiles& us = out.latency_us;
   const double overhead_us = overhead.Of(step.tokens());
-  out.latency_us.p50 += overhead_us;
-  out.latency_us.p90 += overhead_us;
-  out.latency_us.p99 += overhead_us;
+  for (double* quantile : {&us.p50, &us.p90, &us.p99}) *quantile += overhead_us;
+  if (options.corrections != nullptr) {  // as Predictor::EstimateGraph
+    out.correction = FactorAt(options.corrections->graphs, us.p50);
+    for (double* quantile : {&us.p50, &us.p90, &us.p99}) *quantile *= out.correction;
+  }
   out.warnings = warnings_;
   return out;
+}
+
+std::size_t StepModel::size_bytes() const {
+  constexpr std::size_t kNode = 600;  // with its strings and expressions
+  return (prefill_.nodes.size() + kernels_.size()) * kNode;
+}
+
+absl::StatusOr<OverheadFit> FitOverhead(const StepModel& model, const Predictor& predictor,
+                                        std::span<const ObservedStep> records) {
+  std::vector<StepRecord> known;
+  known.reserve(records.size());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    auto predicted = model.Estimate(records[i].step, predictor);
+    if (!predicted.ok()) return InField(fmt::format("records[{}].step", i), predicted.status());
+    known.push_back({records[i].step.tokens(), predicted->latency_us.p50, records[i].latency_us});
+  }
+  OverheadFit fit;
+  GPUETA_ASSIGN_OR_RETURN(fit.overhead, FitEngineOverhead(known));
+  for (const StepRecord& r : known) {
+    const auto ape = [&](double us) { return std::abs(us / r.observed_us - 1) / static_cast<double>(known.size()); };
+    fit.mape_before += ape(r.kernels_us);
+    fit.mape_after += ape(r.kernels_us + fit.overhead.Of(r.tokens));
+  }
+  return fit;
 }
 
 std::vector<std::pair<std::string, double>> BreakdownOf(const GraphEstimate& estimate) {

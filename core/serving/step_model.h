@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,8 @@ struct Deployment {
   Parallelism ranks;
   std::optional<DType> dtype;     // of weights and products; the config's own
   std::optional<DType> kv_dtype;  // of cached keys and values; the model's own
+
+  friend bool operator==(const Deployment&, const Deployment&) = default;
 };
 
 // Kernels of one rank that differ by name alone, and what their dims go by.
@@ -79,11 +82,15 @@ class StepModel {
   // An upper bound: engines reuse buffers.
   absl::StatusOr<std::int64_t> ActivationBytes(std::int64_t tokens) const;
 
-  // The step's latency: parts are the kernels by work, to break it down.
-  // INVALID_ARGUMENT naming the field for a step without tokens or with lengths
-  // below 1; else as Predictor::EstimateKernels.
+  // The step's latency: parts are the kernels by work, to break it down. Of
+  // `options` estimator and corrections are read. INVALID_ARGUMENT naming the
+  // field for a step without tokens or with lengths below 1; else as
+  // Predictor::EstimateKernels.
   absl::StatusOr<GraphEstimate> Estimate(const EngineStep& step, const Predictor& predictor,
-                                         const EngineOverhead& overhead = {}) const;
+                                         const EngineOverhead& overhead = {},
+                                         const EstimateOptions& options = {}) const;
+  // Of what this takes in memory, about.
+  std::size_t size_bytes() const;
 
  private:
   StepModel() = default;
@@ -97,6 +104,18 @@ class StepModel {
   double kv_bytes_per_token_ = 0;
   Graph prefill_;  // for activations
 };
+
+// What an engine takes besides the predicted kernels, from its own records.
+struct OverheadFit {
+  EngineOverhead overhead;
+  // Mean |predicted/observed − 1| of the records without it and with it.
+  double mape_before = 0;
+  double mape_after = 0;
+};
+// As FitEngineOverhead over predictions of `model`. INVALID_ARGUMENT naming the
+// record and its field.
+absl::StatusOr<OverheadFit> FitOverhead(const StepModel& model, const Predictor& predictor,
+                                        std::span<const ObservedStep> records);
 
 // Latency by what it is spent on: gemm, prefill attention, decode attention,
 // moe, vector, collective; µs of the p50.

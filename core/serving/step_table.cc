@@ -85,6 +85,8 @@ StepTable::Cost StepTable::Grid::At(double row, double col) const {
   return {static_cast<float>(std::exp(mix(ln_us))), static_cast<float>(std::exp(mix(ln_spread)))};
 }
 
+StepTable StepTable::WithOverhead(const EngineOverhead& overhead) const { return {data_, overhead}; }
+
 StepLatency StepTable::Latency(const StepLoad& load) const {
   std::int64_t prefill_tokens = 0;
   double us = 0;
@@ -92,13 +94,14 @@ StepLatency StepTable::Latency(const StepLoad& load) const {
   double shared = 0;  // Σ spread
   for (const PrefillChunk& chunk : load.prefill) {
     prefill_tokens += chunk.new_tokens;
-    const Cost cost = chunk_.At(static_cast<double>(chunk.new_tokens), static_cast<double>(chunk.cached_tokens + 1));
+    const Cost cost =
+        data_->chunk.At(static_cast<double>(chunk.new_tokens), static_cast<double>(chunk.cached_tokens + 1));
     us += static_cast<double>(cost.us);
     own += static_cast<double>(cost.spread_us) * static_cast<double>(cost.spread_us);
     shared += static_cast<double>(cost.spread_us);
   }
   double variance = kOwnErrorShare * own + (1 - kOwnErrorShare) * shared * shared;
-  const std::int64_t decode_tokens = load.decode_sequences * (1 + limits_.speculative_tokens);
+  const std::int64_t decode_tokens = load.decode_sequences * (1 + data_->limits.speculative_tokens);
   const std::int64_t tokens = prefill_tokens + decode_tokens;
   if (tokens == 0) return {};
   const auto add = [&](Cost cost) {
@@ -106,17 +109,17 @@ StepLatency StepTable::Latency(const StepLoad& load) const {
     variance += static_cast<double>(cost.spread_us) * static_cast<double>(cost.spread_us);
   };
   if (load.decode_sequences > 0) {
-    Cost all = decode_.At(static_cast<double>(load.decode_sequences), std::max(load.mean_context, 1.0));
+    Cost all = data_->decode.At(static_cast<double>(load.decode_sequences), std::max(load.mean_context, 1.0));
     if (load.longest_context > load.mean_context) {
-      const Cost alone = decode_.At(1, load.longest_context);
+      const Cost alone = data_->decode.At(1, load.longest_context);
       if (alone.us > all.us) all = alone;
     }
     add(all);
-    add(At(decode_tokens_, decode_tokens));
+    add(At(data_->decode_tokens, decode_tokens));
   }
-  add(At(prefill_tokens_, prefill_tokens));
-  const Cost body = At(tokens_, tokens);
-  const Cost head = At(logits_, static_cast<std::int64_t>(load.prefill.size()) + decode_tokens);
+  add(At(data_->prefill_tokens, prefill_tokens));
+  const Cost body = At(data_->tokens, tokens);
+  const Cost head = At(data_->logits, static_cast<std::int64_t>(load.prefill.size()) + decode_tokens);
   add(body);
   add(head);
   // Both are mostly products: the part of their errors that a family shares.
@@ -126,8 +129,9 @@ StepLatency StepTable::Latency(const StepLoad& load) const {
 }
 
 std::size_t StepTable::size_bytes() const {
-  const auto lines = tokens_.size() + logits_.size() + prefill_tokens_.size() + decode_tokens_.size();
-  const auto points = chunk_.ln_us.size() + decode_.ln_us.size();
+  const auto lines =
+      data_->tokens.size() + data_->logits.size() + data_->prefill_tokens.size() + data_->decode_tokens.size();
+  const auto points = data_->chunk.ln_us.size() + data_->decode.ln_us.size();
   return lines * sizeof(Cost) + points * 2 * sizeof(float);
 }
 
@@ -313,8 +317,7 @@ class StepTableBuilder {
 namespace {
 
 // The largest relative error over steps of all kinds, drawn between knots.
-absl::StatusOr<double> LargestError(const StepTable& table, const StepModel& model, const Predictor& predictor,
-                                    const EngineOverhead& overhead) {
+absl::StatusOr<double> LargestError(const StepTable& table, const StepModel& model, const Predictor& predictor) {
   std::mt19937_64 draw(1);
   const StepTableLimits& limits = table.limits();
   const auto log_uniform = [&](std::int64_t low, std::int64_t high) {
@@ -337,7 +340,7 @@ absl::StatusOr<double> LargestError(const StepTable& table, const StepModel& mod
       step.prefill.push_back({tokens, log_uniform(1, std::max<std::int64_t>(limits.context - tokens, 1)) - 1});
     }
     if (step.tokens() == 0 || step.tokens() > limits.tokens) continue;
-    GPUETA_ASSIGN_OR_RETURN(const GraphEstimate exact, model.Estimate(step, predictor, overhead));
+    GPUETA_ASSIGN_OR_RETURN(const GraphEstimate exact, model.Estimate(step, predictor));
     const double context = step.decode_context.empty() ? 0 : static_cast<double>(step.decode_context.front());
     const StepLatency looked_up =
         table.Latency({step.prefill, static_cast<std::int64_t>(step.decode_context.size()), context, context});
@@ -357,20 +360,20 @@ absl::StatusOr<StepTable> StepTable::Build(const StepModel& model, const Predict
         "limits: tokens {}, sequences {}, context {}, speculative_tokens {}: from 1 to {}, {}, {}, and 0 to 1024",
         limits.tokens, limits.sequences, limits.context, limits.speculative_tokens, kMostRows, kMostRows, kMostContext);
   }
-  StepTable table;
-  table.limits_ = limits;
-  table.overhead_ = overhead;
+  auto data = std::make_shared<Data>();
+  data->limits = limits;
   StepTableBuilder builder(model, predictor);
   const std::int64_t decode_tokens = limits.sequences * (1 + limits.speculative_tokens);
-  GPUETA_ASSIGN_OR_RETURN(table.tokens_, builder.Line(Rows::kTokens, limits.tokens));
-  GPUETA_ASSIGN_OR_RETURN(table.logits_, builder.Line(Rows::kLogits, decode_tokens));
-  GPUETA_ASSIGN_OR_RETURN(table.prefill_tokens_, builder.Line(Rows::kPrefillTokens, limits.tokens));
-  GPUETA_ASSIGN_OR_RETURN(table.decode_tokens_, builder.Line(Rows::kDecodeTokens, decode_tokens));
-  GPUETA_ASSIGN_OR_RETURN(table.chunk_, builder.Plane(Rows::kChunk, limits.tokens, limits.context, 0));
-  GPUETA_ASSIGN_OR_RETURN(table.decode_,
+  GPUETA_ASSIGN_OR_RETURN(data->tokens, builder.Line(Rows::kTokens, limits.tokens));
+  GPUETA_ASSIGN_OR_RETURN(data->logits, builder.Line(Rows::kLogits, decode_tokens));
+  GPUETA_ASSIGN_OR_RETURN(data->prefill_tokens, builder.Line(Rows::kPrefillTokens, limits.tokens));
+  GPUETA_ASSIGN_OR_RETURN(data->decode_tokens, builder.Line(Rows::kDecodeTokens, decode_tokens));
+  GPUETA_ASSIGN_OR_RETURN(data->chunk, builder.Plane(Rows::kChunk, limits.tokens, limits.context, 0));
+  GPUETA_ASSIGN_OR_RETURN(data->decode,
                           builder.Plane(Rows::kDecode, limits.sequences, limits.context, limits.speculative_tokens));
-  GPUETA_ASSIGN_OR_RETURN(table.checked_error_, LargestError(table, model, predictor, overhead));
-  return table;
+  // Checked without overhead, which would make the error look smaller.
+  GPUETA_ASSIGN_OR_RETURN(data->checked_error, LargestError(StepTable(data, {}), model, predictor));
+  return StepTable(std::move(data), overhead);
 }
 
 }  // namespace gpueta

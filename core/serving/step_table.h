@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -53,9 +55,12 @@ class StepTable {
   static absl::StatusOr<StepTable> Build(const StepModel& model, const Predictor& predictor,
                                          const StepTableLimits& limits = {}, const EngineOverhead& overhead = {});
 
-  const StepTableLimits& limits() const { return limits_; }
+  // The same steps with another overhead; what is looked up is shared.
+  StepTable WithOverhead(const EngineOverhead& overhead) const;
+
+  const StepTableLimits& limits() const { return data_->limits; }
   // The largest relative error of whole steps found by Build.
-  double checked_error() const { return checked_error_; }
+  double checked_error() const { return data_->checked_error; }
   std::size_t size_bytes() const;
 
   // Loads beyond the limits are extrapolated. A load without tokens takes 0.
@@ -78,18 +83,23 @@ class StepTable {
   };
   static Cost At(const std::vector<Cost>& line, std::int64_t rows);
 
-  StepTable() = default;
+  struct Data {
+    StepTableLimits limits;
+    double checked_error = 0;
+    std::vector<Cost> tokens;          // by tokens of the step
+    std::vector<Cost> logits;          // by rows of logits
+    std::vector<Cost> prefill_tokens;  // kernels of prompts alone
+    std::vector<Cost> decode_tokens;   // kernels of decoding sequences alone
+    Grid chunk;                        // new tokens × cached tokens + 1
+    Grid decode;                       // sequences × context
+  };
+
+  StepTable(std::shared_ptr<const Data> data, const EngineOverhead& overhead)
+      : data_(std::move(data)), overhead_(overhead) {}
   friend class StepTableBuilder;
 
-  StepTableLimits limits_;
+  std::shared_ptr<const Data> data_;
   EngineOverhead overhead_;
-  double checked_error_ = 0;
-  std::vector<Cost> tokens_;          // by tokens of the step
-  std::vector<Cost> logits_;          // by rows of logits
-  std::vector<Cost> prefill_tokens_;  // kernels of prompts alone
-  std::vector<Cost> decode_tokens_;   // kernels of decoding sequences alone
-  Grid chunk_;                        // new tokens × cached tokens + 1
-  Grid decode_;                       // sequences × context
 };
 
 }  // namespace gpueta

@@ -1,5 +1,7 @@
 #include "core/wire/enum_codec.h"
 
+#include "core/base/errors.h"
+
 namespace gpueta::wire {
 
 static_assert(static_cast<int>(DType::kFp64) + 1 == v1::DTYPE_FP64 &&
@@ -18,6 +20,12 @@ std::optional<DType> Decode(v1::DType dtype) {
 std::optional<Timing> Decode(v1::Timing timing) {
   if (timing < v1::TIMING_EAGER || timing > v1::TIMING_KERNEL) return std::nullopt;
   return static_cast<Timing>(static_cast<int>(timing) - 1);
+}
+
+absl::StatusOr<DType> DecodeDType(v1::DType dtype, std::string_view field) {
+  if (const std::optional<DType> known = Decode(dtype); known.has_value()) return *known;
+  if (dtype == v1::DTYPE_UNSPECIFIED) return FieldError(field, "is not set; give a type such as DTYPE_BF16");
+  return FieldError(field, fmt::format("has the unknown value {}", static_cast<int>(dtype)));
 }
 
 }  // namespace gpueta::wire

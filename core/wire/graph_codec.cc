@@ -1,6 +1,5 @@
 #include "core/wire/graph_codec.h"
 
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 
@@ -9,6 +8,7 @@
 
 #include "core/base/errors.h"
 #include "core/wire/kernel_codec.h"
+#include "core/wire/text_format.h"
 
 namespace gpueta::wire {
 namespace {
@@ -35,6 +35,26 @@ absl::StatusOr<Costing> DecodeCosting(v1::Graph::Costing costing) {
                                            static_cast<int>(costing)));
 }
 
+v1::Graph::Folded EncodeFolded(Folded folded) {
+  switch (folded) {
+    case Folded::kNothing: break;
+    case Folded::kBias: return v1::Graph::FOLDED_BIAS;
+    case Folded::kBatchNorm: return v1::Graph::FOLDED_BATCH_NORM;
+  }
+  return v1::Graph::FOLDED_UNSPECIFIED;
+}
+
+absl::StatusOr<Folded> DecodeFolded(v1::Graph::Folded folded) {
+  switch (folded) {
+    case v1::Graph::FOLDED_UNSPECIFIED: return Folded::kNothing;
+    case v1::Graph::FOLDED_BIAS: return Folded::kBias;
+    case v1::Graph::FOLDED_BATCH_NORM: return Folded::kBatchNorm;
+    default: break;
+  }
+  return FieldError("folded", fmt::format("has the unknown value {}; give FOLDED_BIAS or FOLDED_BATCH_NORM",
+                                          static_cast<int>(folded)));
+}
+
 void EncodeNode(const GraphNode& node, v1::Graph::Node& message) {
   *message.mutable_kernel() = Encode(node.kernel);
   const DimNames& names = DimNamesOf(node.kernel.op());
@@ -46,6 +66,43 @@ void EncodeNode(const GraphNode& node, v1::Graph::Node& message) {
   message.set_source_op(node.source_op);
   message.set_costing(EncodeCosting(node.costing));
   message.set_parameters(node.parameters);
+  message.set_folded(EncodeFolded(node.folded));
+}
+
+absl::StatusOr<v1::Graph> ParseJson(std::string_view text) {
+  v1::Graph message;
+  const auto status = google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &message);
+  if (!status.ok()) return InvalidArgument("the JSON is no gpueta.v1.Graph: {}", status.message().ToString());
+  return message;
+}
+
+absl::StatusOr<v1::Graph> ParseText(std::string_view text) {
+  v1::Graph message;
+  GPUETA_RETURN_IF_ERROR(ParseTextFormat(text, message));
+  return message;
+}
+
+}  // namespace
+
+v1::Graph Encode(const Graph& graph) {
+  v1::Graph message;
+  message.set_display_name(graph.display_name);
+  for (const Graph::Symbol& symbol : graph.symbols) {
+    v1::Graph::Symbol& encoded = *message.add_symbols();
+    encoded.set_name(symbol.name);
+    encoded.set_default_value(symbol.default_value);
+  }
+  message.mutable_nodes()->Reserve(static_cast<int>(graph.nodes.size()));
+  for (const GraphNode& node : graph.nodes) EncodeNode(node, *message.add_nodes());
+  message.set_parameters(graph.parameters);
+  message.set_parameter_bytes(graph.parameter_bytes);
+  message.mutable_source_op_counts()->insert(graph.source_op_counts.begin(), graph.source_op_counts.end());
+  message.mutable_warnings()->Assign(graph.warnings.begin(), graph.warnings.end());
+  message.mutable_inputs()->Assign(graph.inputs.begin(), graph.inputs.end());
+  message.set_active_parameters(graph.active_parameters);
+  message.set_kv_bytes_per_token(graph.kv_bytes_per_token);
+  if (graph.input_bytes != SymInt(0)) message.set_input_bytes(graph.input_bytes.ToString());
+  return message;
 }
 
 absl::StatusOr<GraphNode> DecodeNode(const v1::Graph::Node& message) {
@@ -70,58 +127,8 @@ absl::StatusOr<GraphNode> DecodeNode(const v1::Graph::Node& message) {
   node.source_op = message.source_op();
   GPUETA_ASSIGN_OR_RETURN(node.costing, DecodeCosting(message.costing()));
   node.parameters = message.parameters();
+  GPUETA_ASSIGN_OR_RETURN(node.folded, DecodeFolded(message.folded()));
   return node;
-}
-
-// Keeps the first error of the text format parser.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
-    if (text_.empty()) text_ = fmt::format("line {}, column {}: {}", line + 1, column + 1, message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
-absl::StatusOr<v1::Graph> ParseJson(std::string_view text) {
-  v1::Graph message;
-  const auto status = google::protobuf::util::JsonStringToMessage({text.data(), text.size()}, &message);
-  if (!status.ok()) return InvalidArgument("the JSON is no gpueta.v1.Graph: {}", status.message().ToString());
-  return message;
-}
-
-absl::StatusOr<v1::Graph> ParseText(std::string_view text) {
-  v1::Graph message;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(std::string(text), &message)) {
-    return InvalidArgument("the text is no gpueta.v1.Graph: {}", error.text());
-  }
-  return message;
-}
-
-}  // namespace
-
-v1::Graph Encode(const Graph& graph) {
-  v1::Graph message;
-  message.set_display_name(graph.display_name);
-  for (const Graph::Symbol& symbol : graph.symbols) {
-    v1::Graph::Symbol& encoded = *message.add_symbols();
-    encoded.set_name(symbol.name);
-    encoded.set_default_value(symbol.default_value);
-  }
-  message.mutable_nodes()->Reserve(static_cast<int>(graph.nodes.size()));
-  for (const GraphNode& node : graph.nodes) EncodeNode(node, *message.add_nodes());
-  message.set_parameters(graph.parameters);
-  message.set_parameter_bytes(graph.parameter_bytes);
-  message.mutable_source_op_counts()->insert(graph.source_op_counts.begin(), graph.source_op_counts.end());
-  message.mutable_warnings()->Assign(graph.warnings.begin(), graph.warnings.end());
-  message.mutable_inputs()->Assign(graph.inputs.begin(), graph.inputs.end());
-  if (graph.input_bytes != SymInt(0)) message.set_input_bytes(graph.input_bytes.ToString());
-  return message;
 }
 
 absl::StatusOr<Graph> Decode(const v1::Graph& message) {
@@ -146,6 +153,8 @@ absl::StatusOr<Graph> Decode(const v1::Graph& message) {
   graph.source_op_counts.insert(message.source_op_counts().begin(), message.source_op_counts().end());
   graph.warnings.assign(message.warnings().begin(), message.warnings().end());
   graph.inputs.assign(message.inputs().begin(), message.inputs().end());
+  graph.active_parameters = message.active_parameters();
+  graph.kv_bytes_per_token = message.kv_bytes_per_token();
   GPUETA_RETURN_IF_ERROR(Validate(graph));
   return graph;
 }

@@ -17,6 +17,9 @@ v1::Graph Encode(const Graph& graph);
 // "nodes[7].kernel.gemm.k" or "nodes[7].symbolic_dims.m".
 absl::StatusOr<Graph> Decode(const v1::Graph& message);
 
+// One node, not validated; errors name the field, e.g. "kernel.gemm.k".
+absl::StatusOr<GraphNode> DecodeNode(const v1::Graph::Node& message);
+
 enum class GraphFormat : std::uint8_t {
   kText,  // protobuf text format
   kJson,  // protobuf's JSON mapping

@@ -11,12 +11,6 @@ static_assert(static_cast<int>(Gemm::Layer::kGemm) + 1 == v1::Gemm::LAYER_GEMM &
 static_assert(static_cast<int>(Attention::Phase::kPrefill) + 1 == v1::Attention::PHASE_PREFILL &&
               static_cast<int>(Attention::Phase::kDecode) + 1 == v1::Attention::PHASE_DECODE);
 
-absl::StatusOr<DType> DecodeDType(v1::DType dtype, std::string_view field) {
-  if (const std::optional<DType> known = Decode(dtype); known.has_value()) return *known;
-  if (dtype == v1::DTYPE_UNSPECIFIED) return FieldError(field, "is not set; give a type such as DTYPE_BF16");
-  return FieldError(field, fmt::format("has the unknown value {}", static_cast<int>(dtype)));
-}
-
 std::int64_t OrOne(std::int64_t value) { return value == 0 ? 1 : value; }
 
 void EncodeWork(const Gemm& g, v1::Kernel& kernel) {

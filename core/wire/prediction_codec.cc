@@ -80,12 +80,6 @@ absl::Status DecodeAttention(const v1::AttentionColumns& message, KernelColumns&
   return absl::OkStatus();
 }
 
-void Encode(const Quantiles& q, v1::Quantiles& message) {
-  message.set_p50(q.p50);
-  message.set_p90(q.p90);
-  message.set_p99(q.p99);
-}
-
 Quantiles Decode(const v1::Quantiles& message) { return {message.p50(), message.p90(), message.p99()}; }
 
 constexpr std::string_view kOtherEstimator = "other";
@@ -118,6 +112,12 @@ absl::StatusOr<std::int64_t> DecodeCount(double value, std::string_view field) {
 
 }  // namespace
 
+void Encode(const Quantiles& quantiles, v1::Quantiles& message) {
+  message.set_p50(quantiles.p50);
+  message.set_p90(quantiles.p90);
+  message.set_p99(quantiles.p99);
+}
+
 v1::Provenance Encode(Provenance provenance) { return static_cast<v1::Provenance>(static_cast<int>(provenance) + 1); }
 v1::Bound Encode(Bound bound) { return static_cast<v1::Bound>(static_cast<int>(bound) + 1); }
 
@@ -133,11 +133,12 @@ absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message) {
     case v1::EXECUTION_MODE_GRAPH: options.mode = ExecutionMode::kGraph; break;
     default: return FieldError("mode", "has an unknown value");
   }
-  if (!message.estimator().empty() && StaticEstimatorName(message.estimator()) == kOtherEstimator) {
-    return FieldError("estimator",
-                      fmt::format("\"{}\" is not one of {}", message.estimator(), fmt::join(EstimatorNames(), ", ")));
+  if (!message.estimator().empty() && message.estimator() != kDefaultEstimator &&
+      StaticEstimatorName(message.estimator()) == kOtherEstimator) {
+    return FieldError("estimator", fmt::format("\"{}\" is not one of {}, {}", message.estimator(), kDefaultEstimator,
+                                               fmt::join(EstimatorNames(), ", ")));
   }
-  options.estimator = message.estimator();
+  if (message.estimator() != kDefaultEstimator) options.estimator = message.estimator();
   return options;
 }
 
@@ -276,6 +277,10 @@ void Encode(const GraphEstimate& estimate, v1::GraphPrediction& message) {
     *out.mutable_kernel() = Encode(part.kernel);
   }
   message.set_memory_bytes(estimate.memory_bytes);
+  message.set_kernels_us(estimate.time.kernels_us);
+  message.set_gaps_us(estimate.time.gaps_us);
+  message.set_host_us(estimate.time.host_us);
+  message.set_start_us(estimate.time.start_us);
   for (const std::string& warning : estimate.warnings) message.add_warnings(warning);
 }
 
@@ -303,6 +308,7 @@ absl::StatusOr<GraphEstimate> Decode(const v1::GraphPrediction& message) {
     estimate.parts.push_back({*std::move(kernel), in.count(), *one});
   }
   estimate.memory_bytes = message.memory_bytes();
+  estimate.time = {message.kernels_us(), message.gaps_us(), message.host_us(), message.start_us()};
   estimate.warnings.assign(message.warnings().begin(), message.warnings().end());
   return estimate;
 }

@@ -13,6 +13,8 @@ namespace gpueta::wire {
 v1::Provenance Encode(Provenance provenance);
 v1::Bound Encode(Bound bound);
 
+void Encode(const Quantiles& quantiles, v1::Quantiles& message);
+
 // Errors of all Decode functions are INVALID_ARGUMENT naming the field.
 absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message);
 v1::PredictOptions Encode(const EstimateOptions& options);

@@ -93,6 +93,7 @@ TEST(PredictionCodecTest, GraphEstimatesSurviveTheWire) {
   estimate.parts.push_back({kernel, 3, SomeEstimate()});
   estimate.parts.back().estimate.correction = 1;
   estimate.memory_bytes = 123456789;
+  estimate.time = {90, 7, 50, 3};
   estimate.warnings = {"one", "two"};
   v1::GraphPrediction message;
   Encode(estimate, message);
@@ -107,6 +108,10 @@ TEST(PredictionCodecTest, GraphEstimatesSurviveTheWire) {
   EXPECT_EQ(decoded->parts[0].count, 3);
   ExpectEqual(decoded->parts[0].estimate, estimate.parts[0].estimate);
   EXPECT_EQ(decoded->memory_bytes, 123456789);
+  EXPECT_EQ(decoded->time.kernels_us, 90);
+  EXPECT_EQ(decoded->time.gaps_us, 7);
+  EXPECT_EQ(decoded->time.host_us, 50);
+  EXPECT_EQ(decoded->time.start_us, 3);
   EXPECT_THAT(decoded->warnings, ElementsAre("one", "two"));
 }
 

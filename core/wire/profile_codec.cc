@@ -52,6 +52,19 @@ v1::Table::InterGpu::Work EncodeWork(InterGpu::Work work) {
 }
 
 // What tables know of other devices.
+using FormMessages = google::protobuf::RepeatedPtrField<v1::Table::InterGpu>;
+
+void EncodeForms(const std::vector<InterGpu>& forms, FormMessages* messages) {
+  for (const InterGpu& form : forms) {
+    v1::Table::InterGpu* out = messages->Add();
+    out->set_label(form.label);
+    out->set_work(EncodeWork(form.work));
+    out->set_slope(form.slope);
+    out->set_slope_per_bandwidth(form.slope_per_bandwidth);
+    out->set_constant_us(form.constant_us);
+  }
+}
+
 void EncodeTransfer(const Table& table, v1::Table* message) {
   if (!table.pooling.deviations.empty()) {
     v1::Table::Pooling* pooling = message->mutable_pooling();
@@ -65,14 +78,9 @@ void EncodeTransfer(const Table& table, v1::Table* message) {
     pooling->set_noise_ln(table.pooling.noise_ln);
     pooling->set_device_ln(table.pooling.device_ln);
   }
-  for (const InterGpu& form : table.inter_gpu) {
-    v1::Table::InterGpu* out = message->add_inter_gpu();
-    out->set_label(form.label);
-    out->set_work(EncodeWork(form.work));
-    out->set_slope(form.slope);
-    out->set_slope_per_bandwidth(form.slope_per_bandwidth);
-    out->set_constant_us(form.constant_us);
-  }
+  EncodeForms(table.inter_gpu, message->mutable_inter_gpu());
+  EncodeForms(table.kernel_wise, message->mutable_kernel_wise());
+  EncodeForms(table.layer_wise, message->mutable_layer_wise());
   message->set_transferred(table.transferred);
   for (const Relative& relative : table.relatives) {
     v1::Table::Relative* out = message->add_relatives();
@@ -90,6 +98,15 @@ absl::StatusOr<InterGpu::Work> DecodeWork(v1::Table::InterGpu::Work work) {
   }
 }
 
+absl::StatusOr<std::vector<InterGpu>> DecodeForms(const FormMessages& messages) {
+  std::vector<InterGpu> forms;
+  for (const v1::Table::InterGpu& form : messages) {
+    GPUETA_ASSIGN_OR_RETURN(const InterGpu::Work work, DecodeWork(form.work()));
+    forms.push_back({form.label(), work, form.slope(), form.slope_per_bandwidth(), form.constant_us()});
+  }
+  return forms;
+}
+
 absl::Status DecodeTransfer(const v1::Table& message, Table& table) {
   const v1::Table::Pooling& pooling = message.pooling();
   for (const v1::Table::Deviation& deviation : pooling.deviations()) {
@@ -101,10 +118,9 @@ absl::Status DecodeTransfer(const v1::Table& message, Table& table) {
     table.pooling.noise_ln = pooling.noise_ln();
     table.pooling.device_ln = pooling.device_ln();
   }
-  for (const v1::Table::InterGpu& form : message.inter_gpu()) {
-    GPUETA_ASSIGN_OR_RETURN(const InterGpu::Work work, DecodeWork(form.work()));
-    table.inter_gpu.push_back({form.label(), work, form.slope(), form.slope_per_bandwidth(), form.constant_us()});
-  }
+  GPUETA_ASSIGN_OR_RETURN(table.inter_gpu, DecodeForms(message.inter_gpu()));
+  GPUETA_ASSIGN_OR_RETURN(table.kernel_wise, DecodeForms(message.kernel_wise()));
+  GPUETA_ASSIGN_OR_RETURN(table.layer_wise, DecodeForms(message.layer_wise()));
   table.transferred = message.transferred();
   for (const v1::Table::Relative& relative : message.relatives())
     table.relatives.push_back({relative.device(), relative.weight()});

@@ -7,8 +7,8 @@ die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 # What building and running needs; nothing of it starts a service.
 build_packages=(
   ca-certificates git g++ cmake ninja-build ccache
-  libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev prometheus-cpp-dev
-  libdnnl-dev opencl-headers ocl-icd-opencl-dev libsqlite3-dev libeigen3-dev libopenblas-serial-dev libcli11-dev
+  libgrpc++-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev libabsl-dev prometheus-cpp-dev libcivetweb-dev
+  libdnnl-dev opencl-headers ocl-icd-opencl-dev libsqlite3-dev zlib1g-dev libeigen3-dev libopenblas-serial-dev libcli11-dev
   nlohmann-json3-dev libspdlog-dev libfmt-dev libonnx-dev libssl-dev curl)
 # What tests need besides.
 test_packages=(
@@ -36,16 +36,17 @@ install_packages() {
     { tail -n 3 "$log" >&2; die "apt could not install ${missing[*]} (the log is $log)"; }
 }
 
-# build PRESET [CMAKE OPTIONS…]: configures if needed and builds.
+# build PRESET [--target TARGET] [CMAKE OPTIONS…]: configures if needed and builds.
 build() {
-  local preset=$1 log=build/$1.log
+  local preset=$1 log=build/$1.log target=all
   shift
+  if [[ ${1:-} == --target ]]; then target=$2; shift 2; fi
   mkdir -p build
   say "Building $preset"
   cmake --preset "$preset" "$@" >"$log" 2>&1 || { tail -n 20 "$log" >&2; die "configuring $preset failed (the log is $log)"; }
   if [[ -t 1 ]]; then
-    cmake --build --preset "$preset" || die "building $preset failed"
+    cmake --build --preset "$preset" --target "$target" || die "building $preset failed"
   else
-    cmake --build --preset "$preset" >>"$log" 2>&1 || { grep -E 'error|FAILED' "$log" | head -n 20 >&2; die "building $preset failed (the log is $log)"; }
+    cmake --build --preset "$preset" --target "$target" >>"$log" 2>&1 || { grep -E 'error|FAILED' "$log" | head -n 20 >&2; die "building $preset failed (the log is $log)"; }
   fi
 }

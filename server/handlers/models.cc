@@ -23,6 +23,9 @@ void Encode(const RegisteredModel& model, const ModelTable& models, v1::Model& m
   message.set_parameters(graph.parameters);
   message.mutable_kernel_counts()->insert(model.kernel_counts.begin(), model.kernel_counts.end());
   message.mutable_warnings()->Assign(graph.warnings.begin(), graph.warnings.end());
+  message.set_active_parameters(graph.active_parameters > 0 ? graph.active_parameters : graph.parameters);
+  message.set_kv_bytes_per_token(graph.kv_bytes_per_token);
+  message.set_has_config(model.config.has_value());
 }
 
 absl::StatusOr<Graph> GraphOf(const Limits& limits, const v1::RegisterModelRequest& request) {
@@ -41,17 +44,25 @@ absl::StatusOr<Graph> GraphOf(const Limits& limits, const v1::RegisterModelReque
           CheckLimit("onnx.nodes", "graph_nodes", limits.graph_nodes, static_cast<std::int64_t>(graph->nodes.size())));
       return graph;
     }
+    case v1::RegisterModelRequest::kConfig:
     case v1::RegisterModelRequest::SOURCE_NOT_SET: break;
   }
-  return FieldError("source", "is not set; give graph or onnx");
+  return FieldError("source", "is not set; give graph, onnx or config");
 }
 
 }  // namespace
 
 absl::Status RegisterModel(ModelRegistry& registry, const Limits& limits, const v1::RegisterModelRequest& request,
                            v1::Model& response) {
-  GPUETA_ASSIGN_OR_RETURN(Graph graph, GraphOf(limits, request));
-  GPUETA_ASSIGN_OR_RETURN(const auto model, registry.Register(std::move(graph), request.alias()));
+  const auto register_source = [&]() -> absl::StatusOr<std::shared_ptr<const RegisteredModel>> {
+    if (request.source_case() == v1::RegisterModelRequest::kConfig) {
+      const std::string& name = request.display_name().empty() ? request.alias() : request.display_name();
+      return registry.RegisterConfig(request.config(), name, request.alias());
+    }
+    GPUETA_ASSIGN_OR_RETURN(Graph graph, GraphOf(limits, request));
+    return registry.Register(std::move(graph), request.alias());
+  };
+  GPUETA_ASSIGN_OR_RETURN(const auto model, register_source());
   Encode(*model, *registry.Table(), response);
   return absl::OkStatus();
 }

@@ -4,14 +4,15 @@
 #include <gtest/gtest.h>
 
 #include "core/base/errors.h"
+#include "core/serving/testing_models.h"
 #include "core/wire/graph_codec.h"
 #include "gpueta/v1/prediction_service.pb.h"
 
 namespace gpueta {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 v1::Graph GraphWith(std::int64_t k) {
   Graph graph;
@@ -29,7 +30,7 @@ v1::Graph GraphWith(std::int64_t k) {
   return wire::Encode(graph);
 }
 
-class ModelsTest : public testing::Test {
+class ModelsTest : public ::testing::Test {
  protected:
   ModelsTest() : store_(OpenStore("sqlite::memory:").value()) { Open(); }
   void Open() { registry_ = ModelRegistry::Open(*store_, limits_).value(); }
@@ -61,7 +62,7 @@ class ModelsTest : public testing::Test {
 TEST_F(ModelsTest, RegistersAGraphUnderItsHash) {
   const auto model = Register(GraphWith(5), "mine");
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_THAT(model->name(), testing::MatchesRegex("models/[0-9a-f]{16}"));
+  EXPECT_THAT(model->name(), ::testing::MatchesRegex("models/[0-9a-f]{16}"));
   EXPECT_EQ(model->display_name(), "graph");
   EXPECT_THAT(model->aliases(), ElementsAre("mine"));
   EXPECT_EQ(model->node_count(), 2);
@@ -100,7 +101,7 @@ TEST_F(ModelsTest, RefusesWhatIsNoModelAndNamesTheField) {
   request.set_onnx("random bytes");
   const absl::Status onnx = RegisterModel(*registry_, limits_, request, model);
   EXPECT_EQ(onnx.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(FieldOf(onnx), testing::StartsWith("onnx"));
+  EXPECT_THAT(FieldOf(onnx), ::testing::StartsWith("onnx"));
   v1::Graph cycle = GraphWith(5);
   cycle.mutable_nodes(0)->add_inputs(1);
   EXPECT_THAT(FieldOf(Register(cycle).status()), HasSubstr("graph.nodes[0]"));
@@ -110,6 +111,61 @@ TEST_F(ModelsTest, RefusesWhatIsNoModelAndNamesTheField) {
   EXPECT_EQ(FieldOf(Register(GraphWith(5), std::string(64, 'a')).status()), "alias");
   EXPECT_TRUE(registry_->Table()->models().empty());
   EXPECT_TRUE(store_->Load()->models.empty());
+}
+
+TEST_F(ModelsTest, KeepsTheConfigOfAModel) {
+  v1::RegisterModelRequest request;
+  request.set_alias("small");
+  request.set_config(testing::SmallLlama());
+  v1::Model model;
+  ASSERT_EQ(RegisterModel(*registry_, limits_, request, model), absl::OkStatus());
+  EXPECT_TRUE(model.has_config());
+  EXPECT_EQ(model.display_name(), "small");
+  EXPECT_EQ(model.kv_bytes_per_token(), 4 * 1024);
+  EXPECT_EQ(model.active_parameters(), model.parameters());
+  EXPECT_EQ(model.symbols_size(), 2);  // batch and seq of its prefill
+  // The same but for spaces and the order of fields.
+  v1::Model again;
+  request.set_config(R"({"vocab_size" : 32000,)" + testing::SmallLlama().substr(1));
+  ASSERT_EQ(RegisterModel(*registry_, limits_, request, again), absl::OkStatus());
+  EXPECT_EQ(again.name(), model.name());
+  Open();
+  const auto kept = registry_->Table()->FindConfig("model", model.name());
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ((*kept)->config->id, model.name().substr(7));
+  EXPECT_EQ(Get("models/small")->parameters(), model.parameters());
+}
+
+TEST_F(ModelsTest, AGraphKeepsWhatItsConfigSaidOfMemory) {
+  v1::Graph graph = GraphWith(5);
+  graph.set_active_parameters(60);
+  graph.set_kv_bytes_per_token(4096);
+  const std::string name = Register(graph)->name();
+  Open();
+  EXPECT_EQ(Get(name)->active_parameters(), 60);
+  EXPECT_EQ(Get(name)->kv_bytes_per_token(), 4096);
+  EXPECT_FALSE(Get(name)->has_config());
+  const absl::Status steps = registry_->Table()->FindConfig("model", name).status();
+  EXPECT_EQ(steps.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(FieldOf(steps), "model");
+  graph.set_kv_bytes_per_token(-1);
+  EXPECT_EQ(FieldOf(Register(graph).status()), "graph.kv_bytes_per_token");
+}
+
+TEST_F(ModelsTest, AWrongConfigNamesItsField) {
+  v1::RegisterModelRequest request;
+  v1::Model model;
+  for (const char* config : {"{", "[]", "{}", R"({"model_type": "llama", "hidden_size": -1})"}) {
+    request.set_config(config);
+    const absl::Status status = RegisterModel(*registry_, limits_, request, model);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << config;
+    EXPECT_THAT(FieldOf(status), ::testing::StartsWith("config")) << config;
+  }
+  limits_.graph_nodes = 5;
+  Open();
+  request.set_config(testing::SmallLlama());
+  EXPECT_EQ(LimitOf(RegisterModel(*registry_, limits_, request, model)), "graph_nodes");
+  EXPECT_TRUE(registry_->Table()->models().empty());
 }
 
 TEST_F(ModelsTest, LimitsNodesModelsAndBytes) {

@@ -40,6 +40,30 @@ bool IsAbsurd(double predicted_us, double observed_us) {
   return predicted_us > kAbsurd * observed_us || observed_us > kAbsurd * predicted_us;
 }
 
+// Of what observations say beside the latency, one by one or in columns.
+template <class Message>
+absl::Status CheckCircumstances(const Message& message) {
+  if (!message.node().empty() && !IsName(message.node()))
+    return FieldError("node", "must be 1 to 63 of [a-zA-Z0-9._-]");
+  if (message.concurrency() < 0) return FieldError("concurrency", "must not be negative");
+  if (!v1::Timing_IsValid(message.timing())) return FieldError("timing", "is no value of Timing");
+  if (!message.has_work()) return absl::OkStatus();
+  const v1::Timing asked = message.work().timing();
+  if (!v1::Timing_IsValid(asked)) return FieldError("work.timing", "is no value of Timing");
+  if (asked != v1::TIMING_UNSPECIFIED && message.timing() != v1::TIMING_UNSPECIFIED && asked != message.timing())
+    return FieldError("timing", "differs from work.timing");
+  return absl::OkStatus();
+}
+
+// The kind of latency that the work is to be predicted as.
+template <class Message>
+std::optional<Timing> TimingOfWork(const Message& message) {
+  const v1::Timing timing =
+      message.work().timing() != v1::TIMING_UNSPECIFIED ? message.work().timing() : message.timing();
+  if (timing == v1::TIMING_UNSPECIFIED) return std::nullopt;
+  return wire::Decode(timing);
+}
+
 constexpr char kLatencyProblem[] = "latency_us must be a positive number";
 constexpr char kAbsurdProblem[] = "the latency is more than a hundred times off the prediction";
 
@@ -135,8 +159,10 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
   const std::int64_t index = next_index_++;
   const double observed_us = message.latency_us();
   if (!IsLatency(observed_us)) return Refuse(index, Reason::kInvalid, kLatencyProblem);
-  if (!message.node().empty() && !IsName(message.node()))
-    return Refuse(index, Reason::kInvalid, "node must be 1 to 63 of [a-zA-Z0-9._-]");
+  if (const absl::Status status = CheckCircumstances(message); !status.ok())
+    return Refuse(index, Reason::kInvalid, std::string(MessageOf(status)));
+  if (!(message.clock_mhz() >= 0 && std::isfinite(message.clock_mhz())))
+    return Refuse(index, Reason::kInvalid, "clock_mhz must be a number of at least 0");
 
   PredictionTicket ticket;
   std::string id;  // holds the ticket's device
@@ -168,7 +194,7 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
       id = work.device().has_spec() ? kOther : (*predictor)->spec().slug;
       ticket.device = id;
       EstimateOptions options;
-      if (work.timing() != v1::TIMING_UNSPECIFIED) options.timing = wire::Decode(work.timing());
+      options.timing = TimingOfWork(message);
       options.corrections = context.corrections->Find(ticket.device, ticket.profile);
       const auto estimate = (*predictor)->EstimateKernel(*kernel, options);
       if (!estimate.ok()) return Refuse(index, Reason::kInvalid, "work.kernel: " + MessageOf(estimate.status()));
@@ -207,8 +233,7 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
 
 absl::Status ObservationIntake::AddColumns(const Context& context, const v1::ObservationColumns& message) {
   GPUETA_RETURN_IF_ERROR(CheckLimit("latency_us", "observations", limits_->observations, message.latency_us_size()));
-  if (!message.node().empty() && !IsName(message.node()))
-    return FieldError("node", "must be 1 to 63 of [a-zA-Z0-9._-]");
+  GPUETA_RETURN_IF_ERROR(CheckCircumstances(message));
   switch (message.subject_case()) {
     case v1::ObservationColumns::kPredictionId: return AddColumnsById(context, message);
     case v1::ObservationColumns::kWork: return InField("work", AddColumnsOfWork(context, message));
@@ -288,7 +313,7 @@ absl::Status ObservationIntake::AddColumnsOfWork(const Context& context, const v
                           .profile = profile == nullptr ? 0 : ProfileNumber(profile->id),
                           .device = device};
   EstimateOptions options;
-  if (work.timing() != v1::TIMING_UNSPECIFIED) options.timing = wire::Decode(work.timing());
+  options.timing = TimingOfWork(message);
   options.corrections = context.corrections->Find(ticket.device, ticket.profile);
   if (options.corrections != nullptr) ticket.correction = options.corrections->Of(columns->prototype.op());
   std::vector<float> p50(columns->rows), p90(columns->rows), p99(columns->rows);

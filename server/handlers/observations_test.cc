@@ -4,6 +4,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "core/base/errors.h"
@@ -41,8 +42,8 @@ class ObservationsTest : public testing::Test {
     const std::function<bool()> cancelled = [] { return false; };
     const PredictFeedback feedback{feedback_->ids(), *corrections, feedback_->shapes(), shadows_.kernels(),
                                    static_cast<std::uint32_t>(feedback_->Now())};
-    const absl::Status status =
-        gpueta::Predict({*devices_, *models_->Table(), limits_, feedback, cancelled}, request, response, counts);
+    const absl::Status status = gpueta::Predict({*devices_, *models_->Table(), limits_, feedback, served_, cancelled},
+                                                request, response, counts);
     EXPECT_TRUE(status.ok()) << status;
     return response;
   }
@@ -95,6 +96,7 @@ class ObservationsTest : public testing::Test {
 
   std::vector<ErrorRow> Rows(ErrorQuery query = {}) { return feedback_->Summaries(query); }
 
+  ServedModels served_{std::size_t{16} << 20};
   Limits limits_;
   std::chrono::system_clock::time_point now_{std::chrono::seconds(1'800'000'000)};
   std::shared_ptr<const ServingSnapshot> devices_;
@@ -188,6 +190,24 @@ TEST_F(ObservationsTest, ATimingThatIsNotThePredictionsIsRefused) {
   ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "timing");
   observation.set_timing(v1::TIMING_KERNEL);
   EXPECT_EQ(ReportOne(observation).accepted(), 1);
+}
+
+TEST_F(ObservationsTest, CircumstancesThatCannotBeAreRefused) {
+  const v1::Observation good = Of(PredictKernel());
+  v1::Observation observation = good;
+  observation.set_concurrency(-1);
+  ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "concurrency");
+  observation = good;
+  observation.set_clock_mhz(std::nan(""));
+  ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "clock_mhz");
+  observation = good;
+  observation.set_timing(static_cast<v1::Timing>(99));
+  ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "timing");
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(work { device { slug: "h100-sxm" } kernel { dtype: DTYPE_BF16 gemm { m: 5 n: 6 k: 7 } } timing: TIMING_KERNEL }
+         latency_us: 5 timing: TIMING_GRAPH)",
+      &observation));
+  ExpectRefused(observation, v1::REFUSAL_REASON_INVALID, "differs from work.timing");
 }
 
 TEST_F(ObservationsTest, WorkItselfIsJudgedByWhatAnswersNow) {
@@ -291,6 +311,7 @@ TEST_F(ObservationsTest, ADeviceThatTheCallerDescribesIsOther) {
                                *models_->Table(),
                                limits_,
                                {feedback_->ids(), none, feedback_->shapes(), shadows_.kernels(), 1'800'000'000},
+                               served_,
                                cancelled},
                               request, response, counts)
                   .ok());

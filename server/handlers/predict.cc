@@ -11,6 +11,7 @@
 #include "core/wire/kernel_codec.h"
 #include "core/wire/prediction_codec.h"
 #include "core/wire/profile_codec.h"
+#include "core/wire/serving_codec.h"
 #include "gpueta/v1/prediction_service.pb.h"
 
 namespace gpueta {
@@ -233,6 +234,22 @@ Provenance MainProvenance(const GraphEstimate& estimate) {
 }
 
 // `model`: the hash of a registered model, or empty.
+void NameGraph(const Turn& turn, const GraphEstimate& estimate, std::string_view model, std::string& id) {
+  PredictionTicket ticket = turn.ticket;
+  ticket.family = Family::kGraph;
+  ticket.provenance = MainProvenance(estimate);
+  ticket.model = ProfileNumber(model.substr(0, 16));
+  MakeId(turn, ticket, estimate.latency_us, estimate.correction, id);
+}
+
+void CountParts(const Question& q, const Turn& turn, const GraphEstimate& estimate) {
+  for (const GraphPart& part : estimate.parts) {
+    q.counts.Add(part.kernel.op(), part.estimate.provenance, part.count);
+    if (!turn.is_described) turn.feedback.shapes.Offer(turn.ticket.device, part.kernel);
+  }
+}
+
+// `model` as above.
 absl::Status PredictGraph(const Question& q, std::string_view field, const Graph& graph,
                           const google::protobuf::Map<std::string, google::protobuf::int64>& dims,
                           std::string_view model) {
@@ -241,15 +258,37 @@ absl::Status PredictGraph(const Question& q, std::string_view field, const Graph
     const auto estimate = turn.predictor.EstimateGraph(graph, values, turn.options);
     if (!estimate.ok()) return InField(field, estimate.status());
     wire::Encode(*estimate, *prediction.mutable_graph());
-    PredictionTicket ticket = turn.ticket;
-    ticket.family = Family::kGraph;
-    ticket.provenance = MainProvenance(*estimate);
-    ticket.model = ProfileNumber(model.substr(0, 16));
-    MakeId(turn, ticket, estimate->latency_us, estimate->correction,
-           *prediction.mutable_graph()->mutable_prediction_id());
-    for (const GraphPart& part : estimate->parts) {
-      q.counts.Add(part.kernel.op(), part.estimate.provenance, part.count);
-      if (!turn.is_described) turn.feedback.shapes.Offer(turn.ticket.device, part.kernel);
+    NameGraph(turn, *estimate, model, *prediction.mutable_graph()->mutable_prediction_id());
+    CountParts(q, turn, *estimate);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status PredictSteps(const Question& q) {
+  const v1::StepWork& work = q.request.steps();
+  GPUETA_ASSIGN_OR_RETURN(const auto registered, q.context.models.FindConfig("steps.model", work.model()));
+  const auto deployment = wire::Decode(work.deployment());
+  if (!deployment.ok()) return InField("steps.deployment", deployment.status());
+  const EngineOverhead overhead = wire::Decode(work.overhead());
+  GPUETA_RETURN_IF_ERROR(InField("steps.overhead", Check(overhead)));
+  if (work.steps().empty()) return FieldError("steps.steps", "is empty; give at least one step");
+  std::int64_t sequences = 0;
+  for (const v1::EngineStep& step : work.steps()) sequences += step.prefill_size() + step.decode_context_size();
+  GPUETA_RETURN_IF_ERROR(
+      CheckLimit("sequences in steps.steps", "kernels", q.context.limits.kernels, sequences + work.steps_size()));
+  const auto model = q.context.served.Model(*registered->config, *deployment);
+  if (!model.ok()) return InField("steps.deployment", model.status());
+  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+    v1::StepsPrediction& out = *prediction.mutable_steps();
+    out.mutable_warnings()->Assign((*model)->warnings().begin(), (*model)->warnings().end());
+    for (int i = 0; i < work.steps_size(); ++i) {
+      const EngineStep step = wire::Decode(work.steps(i));
+      const auto estimate = (*model)->Estimate(step, turn.predictor, overhead, turn.options);
+      if (!estimate.ok()) return InField(fmt::format("steps.steps[{}]", i), estimate.status());
+      v1::StepPrediction& answer = *out.add_steps();
+      wire::Encode(*estimate, overhead.Of(step.tokens()), answer);
+      NameGraph(turn, *estimate, registered->hash, *answer.mutable_prediction_id());
+      CountParts(q, turn, *estimate);
     }
     return absl::OkStatus();
   });
@@ -294,9 +333,10 @@ absl::Status Predict(const PredictContext& context, const v1::PredictRequest& re
       GPUETA_ASSIGN_OR_RETURN(const auto model, context.models.Find("model.model", request.model().model()));
       return PredictGraph(question, "model", model->graph, request.model().dims(), model->hash);
     }
+    case v1::PredictRequest::kSteps: return PredictSteps(question);
     case v1::PredictRequest::WORKLOAD_NOT_SET: break;
   }
-  return FieldError("workload", "is not set; give one of kernel, kernels, columns, graph and model");
+  return FieldError("workload", "is not set; give one of kernel, kernels, columns, graph, model and steps");
 }
 
 absl::Status Explain(const PredictContext& context, const v1::ExplainRequest& request, v1::ExplainResponse& response) {

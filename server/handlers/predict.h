@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "core/serving/served_model.h"
 #include "server/feedback/asked_shapes.h"
 #include "server/feedback/correction_table.h"
 #include "server/feedback/prediction_id.h"
@@ -42,6 +43,7 @@ struct PredictContext {
   const ModelTable& models;
   const Limits& limits;
   const PredictFeedback& feedback;
+  ServedModels& served;
   // True when nobody waits for the answer any more; asked before each device.
   const std::function<bool()>& cancelled;
 };

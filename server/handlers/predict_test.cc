@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/errors.h"
+#include "core/serving/testing_models.h"
 #include "core/wire/graph_codec.h"
 #include "core/wire/kernel_codec.h"
 #include "core/wire/prediction_codec.h"
@@ -15,9 +16,9 @@
 namespace gpueta {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class PredictTest : public testing::Test {
+class PredictTest : public ::testing::Test {
  protected:
   PredictTest() {
     auto loaded = ParseProfile(testing_util::MakeTestProfileFile("h100-sxm"));
@@ -41,7 +42,7 @@ class PredictTest : public testing::Test {
     counts_ = {};
     const std::function<bool()> cancelled = [this] { return asked_ < cancel_after_ ? (++asked_, false) : true; };
     const absl::Status status =
-        Predict({*devices_, *models_->Table(), limits_, feedback_, cancelled}, request, response, counts_);
+        Predict({*devices_, *models_->Table(), limits_, feedback_, served_, cancelled}, request, response, counts_);
     if (!status.ok()) return status;
     return response;
   }
@@ -58,6 +59,7 @@ class PredictTest : public testing::Test {
   std::shared_ptr<const ServingSnapshot> devices_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<ModelRegistry> models_;
+  ServedModels served_{std::size_t{16} << 20};
   PredictionCounts counts_;
   int asked_ = 0;
   int cancel_after_ = 1 << 30;
@@ -94,6 +96,54 @@ TEST_F(PredictTest, AnswersAKernelAsThePredictorDoes) {
   const Kernel kernel{.dtype = DType::kBf16, .work = Gemm{.m = 512, .n = 4096, .k = 1024}};
   EXPECT_EQ(device.kernel().latency_us().p50(), PredictorOf("h100-sxm")->EstimateKernel(kernel)->latency_us.p50);
   EXPECT_EQ(counts_.kernels[0][static_cast<std::size_t>(Provenance::kInterpolated)], 1);
+}
+
+TEST_F(PredictTest, AnswersStepsAsTheStepModelDoes) {
+  const std::string name = "models/" + models_->RegisterConfig(testing::SmallLlama(), "small", "").value()->hash;
+  const auto response = Ask(
+      Request("steps { model: '" + name + R"(' deployment { dtype: DTYPE_FP16 } overhead { step_us: 100 token_us: 1 }
+         steps { decode_context: [100, 2000] }
+         steps { prefill { new_tokens: 512 cached_tokens: 64 } decode_context: 9 } })",
+              {"h100-sxm", "t4"}));
+  ASSERT_TRUE(response.ok()) << response.status();
+  ASSERT_EQ(response->devices(1).steps().steps_size(), 2);
+  const StepModel model = StepModel::Compile(testing::SmallLlama(), "small", {.dtype = DType::kFp16}).value();
+  const EngineStep steps[] = {{.decode_context = {100, 2000}}, {.prefill = {{512, 64}}, .decode_context = {9}}};
+  for (int i = 0; i < 2; ++i) {
+    const v1::StepPrediction& got = response->devices(0).steps().steps(i);
+    const auto expected = model.Estimate(steps[i], *PredictorOf("h100-sxm"), {.step_us = 100, .token_us = 1});
+    EXPECT_EQ(got.latency_us().p50(), expected->latency_us.p50);
+    EXPECT_EQ(got.latency_us().p99(), expected->latency_us.p99);
+    EXPECT_EQ(got.breakdown_us().at("overhead"), 100 + static_cast<double>(steps[i].tokens()));
+    EXPECT_EQ(got.breakdown_us().contains("prefill attention"), i == 1);
+    double sum = 0;
+    for (const auto& [what, us] : got.breakdown_us()) sum += us;
+    EXPECT_LE(sum, got.latency_us().p50() * (1 + 1e-9));
+    const auto ticket = ids_.Open(got.prediction_id());
+    ASSERT_TRUE(ticket.has_value());
+    EXPECT_EQ(ticket->family, Family::kGraph);
+    EXPECT_NE(ticket->model, 0U);
+  }
+}
+
+TEST_F(PredictTest, WrongStepsNameTheirField) {
+  const std::string hash = models_->RegisterConfig(testing::SmallLlama(), "small", "small").value()->hash;
+  const std::string graph = models_->Register(SmallGraph(), "graph").value()->hash;
+  const auto field = [&](const std::string& text) { return FieldOf(Ask(Request("steps { " + text + " }")).status()); };
+  EXPECT_EQ(field("model: 'models/none'"), "steps.model");
+  EXPECT_EQ(Ask(Request("steps { model: 'models/graph' }")).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(field("model: 'models/small'"), "steps.steps");
+  EXPECT_EQ(field("model: 'models/small' steps {}"), "steps.steps[0].step");
+  EXPECT_EQ(field("model: 'models/small' steps { decode_context: 0 }"), "steps.steps[0].decode_context[0]");
+  EXPECT_EQ(field("model: 'models/small' steps { decode_context: 5 } deployment { dtype: 99 }"),
+            "steps.deployment.dtype");
+  EXPECT_EQ(field("model: 'models/small' steps { decode_context: 5 } deployment { tensor_ranks: 3 }"),
+            "steps.deployment");
+  EXPECT_EQ(field("model: 'models/small' steps { decode_context: 5 } overhead { token_us: -1 }"),
+            "steps.overhead.token_us");
+  limits_.kernels = 3;
+  EXPECT_EQ(LimitOf(Ask(Request("steps { model: 'models/small' steps { decode_context: [5, 5, 5] } }")).status()),
+            "kernels");
 }
 
 TEST_F(PredictTest, AnswersForManyDevicesInTheOrderAsked) {
@@ -217,7 +267,7 @@ TEST_F(PredictTest, BadRequestsNameTheField) {
            {"model { model: 'models/resnet' }", kNotFound, "model.model"}}) {
     const absl::Status status = Ask(Request(c.text)).status();
     EXPECT_EQ(status.code(), c.code) << c.text << ": " << status;
-    EXPECT_THAT(FieldOf(status), testing::StartsWith(c.field)) << c.text << ": " << status;
+    EXPECT_THAT(FieldOf(status), ::testing::StartsWith(c.field)) << c.text << ": " << status;
   }
 }
 
@@ -262,7 +312,7 @@ TEST_F(PredictTest, ExplainsAnEstimate) {
   *request.mutable_kernel() = Request(kGemm).kernel();
   v1::ExplainResponse response;
   const std::function<bool()> cancelled = [] { return false; };
-  const PredictContext context{*devices_, *models_->Table(), limits_, feedback_, cancelled};
+  const PredictContext context{*devices_, *models_->Table(), limits_, feedback_, served_, cancelled};
   ASSERT_EQ(Explain(context, request, response), absl::OkStatus());
   EXPECT_EQ(response.prediction().name(), "fc");
   EXPECT_EQ(response.profile().id(), profile_id_);

@@ -71,6 +71,24 @@ absl::Status StartShadow(const ProfileRegistry& registry, ShadowRuns& shadows, c
   return absl::OkStatus();
 }
 
+absl::StatusOr<ProfileInfo> TakeOver(ProfileRegistry& registry, ShadowRuns& shadows, const ShadowRun& run) {
+  const ProfileName active{run.name.parent, std::string(kActiveProfile)};
+  const absl::StatusOr<ProfileInfo> before = registry.Get(active);
+  GPUETA_ASSIGN_OR_RETURN(const auto answers, registry.Serving()->Find(run.name.parent.device, {}));
+  const std::uint64_t number = answers->profile() == nullptr ? 0 : ProfileNumber(answers->profile()->id);
+  if (number != run.against) {
+    return absl::AbortedError(fmt::format("another profile of {} became active meanwhile", run.name.parent.device));
+  }
+  const std::string etag = before.ok() ? EtagOf(*before) : "";
+  if (run.role == ShadowRole::kPrevious) return registry.Rollback(run.name.parent, etag);
+  GPUETA_ASSIGN_OR_RETURN(ProfileInfo info, registry.Activate(run.name, etag));
+  if (before.ok()) {
+    StartShadow(registry, shadows, {run.name.parent, before->summary.key.id}, ShadowRole::kPrevious)
+        .IgnoreError();  // one from a file that is gone
+  }
+  return info;
+}
+
 absl::StatusOr<std::string> WatchedDevice(const std::string& parent) {
   GPUETA_ASSIGN_OR_RETURN(const DeviceName name, ParseDeviceName("parent", parent));
   if (!name.node.empty()) return FieldError("parent", "names a node; give devices/SLUG or devices/-");

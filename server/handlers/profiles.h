@@ -53,6 +53,11 @@ class PublishAssembly {
 absl::Status StartShadow(const ProfileRegistry& registry, ShadowRuns& shadows, const ProfileName& name,
                          ShadowRole role);
 
+// What a run in the shadow led to: its profile becomes the active one. One that
+// is new leaves the one before it in its shadow; one from before is rolled back
+// to. ABORTED if another profile than the run was compared with answers by now.
+absl::StatusOr<ProfileInfo> TakeOver(ProfileRegistry& registry, ShadowRuns& shadows, const ShadowRun& run);
+
 absl::Status ListProfiles(const ProfileRegistry& registry, const v1::ListProfilesRequest& request,
                           v1::ListProfilesResponse& response);
 absl::Status GetProfile(const ProfileRegistry& registry, const v1::GetProfileRequest& request,

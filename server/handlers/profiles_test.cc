@@ -5,6 +5,7 @@
 
 #include "core/base/errors.h"
 #include "gpueta/v1/profile_service.pb.h"
+#include "server/feedback/prediction_id.h"
 #include "server/testing/test_profile.h"
 
 namespace gpueta {
@@ -148,6 +149,41 @@ TEST_F(ProfilesTest, ListsInPages) {
   EXPECT_EQ(second.next_page_token(), "");
   request.set_parent("devices/t4/nodes/n");
   EXPECT_EQ(FieldOf(ListProfiles(*registry_, request, first)), "parent");
+}
+
+TEST_F(ProfilesTest, APromotedProfileLeavesTheOneBeforeInItsShadowAndMayBeRolledBack) {
+  const v1::ProfileInfo active = PublishVariation(1);
+  const v1::ProfileInfo next = PublishVariation(2, false);
+  const ShadowRun promoted{.name = {{"t4", ""}, next.id()},
+                           .predictor = nullptr,
+                           .role = ShadowRole::kNew,
+                           .against = ProfileNumber(active.id()),
+                           .losses = {}};
+  const auto info = TakeOver(*registry_, shadows_, promoted);
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->summary.key.id, next.id());
+  EXPECT_TRUE(shadows_.Losses().contains("t4"));
+  const ShadowRun worse{.name = {{"t4", ""}, active.id()},
+                        .predictor = nullptr,
+                        .role = ShadowRole::kPrevious,
+                        .against = ProfileNumber(next.id()),
+                        .losses = {}};
+  EXPECT_EQ(TakeOver(*registry_, shadows_, worse)->summary.key.id, active.id());
+}
+
+TEST_F(ProfilesTest, AStepThatWasDecidedBeforeSomebodyActivatedAnotherProfileIsGivenUp) {
+  const v1::ProfileInfo active = PublishVariation(1);
+  const v1::ProfileInfo next = PublishVariation(2, false);
+  const v1::ProfileInfo chosen = PublishVariation(3);  // by hand, meanwhile
+  for (const ShadowRole role : {ShadowRole::kNew, ShadowRole::kPrevious}) {
+    const ShadowRun run{.name = {{"t4", ""}, next.id()},
+                        .predictor = nullptr,
+                        .role = role,
+                        .against = ProfileNumber(active.id()),
+                        .losses = {}};
+    EXPECT_EQ(TakeOver(*registry_, shadows_, run).status().code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(registry_->Get({{"t4", ""}, "active"})->summary.key.id, chosen.id());
+  }
 }
 
 }  // namespace

@@ -1,16 +1,19 @@
-// Registered models: graphs by the hash of their content, and their aliases.
+// Registered models: graphs and configs by the hash of their content, and their
+// aliases.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
+#include "core/serving/served_model.h"
 #include "server/limits.h"
 #include "server/snapshot_pointer.h"
 #include "server/store/store.h"
@@ -19,7 +22,9 @@ namespace gpueta {
 
 struct RegisteredModel {
   std::string hash;
-  Graph graph;
+  Graph graph;  // of a config: its prefill, as serving engines run it
+  // Of a config; its id is the hash.
+  std::optional<ModelConfig> config;
   std::map<std::string, std::int64_t> kernel_counts;  // by kernel kind, nodes that run
 };
 
@@ -29,6 +34,10 @@ class ModelTable {
   // `models/{hash}` or `models/{alias}`. INVALID_ARGUMENT for another form,
   // NOT_FOUND; both name `field`.
   absl::StatusOr<std::shared_ptr<const RegisteredModel>> Find(std::string_view field, std::string_view name) const;
+  // The same of one that was registered from a config; FAILED_PRECONDITION,
+  // naming `field`, for another.
+  absl::StatusOr<std::shared_ptr<const RegisteredModel>> FindConfig(std::string_view field,
+                                                                    std::string_view name) const;
   std::vector<std::string> AliasesOf(std::string_view hash) const;
 
   // By hash.
@@ -55,8 +64,16 @@ class ModelRegistry {
   // another model has it. Safe to repeat. INVALID_ARGUMENT for a bad alias,
   // RESOURCE_EXHAUSTED when a limit is passed; nothing changed then.
   absl::StatusOr<std::shared_ptr<const RegisteredModel>> Register(Graph graph, const std::string& alias);
+  // The same of a Hugging Face config.json. Errors also as ImportHuggingFace,
+  // their field below "config".
+  absl::StatusOr<std::shared_ptr<const RegisteredModel>> RegisterConfig(std::string_view json,
+                                                                        const std::string& display_name,
+                                                                        const std::string& alias);
 
  private:
+  // Stores what `stored` says under its hash, unless it is there.
+  absl::StatusOr<std::shared_ptr<const RegisteredModel>> Keep(StoredModel stored, RegisteredModel model,
+                                                              const std::string& alias);
   ModelRegistry(Store& store, const Limits& limits) : store_(&store), limits_(limits) {}
 
   Store* store_;

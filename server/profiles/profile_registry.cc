@@ -102,11 +102,12 @@ const std::vector<Activation>& ProfileRegistry::HistoryOf(const Place& place) co
 
 ProfileInfo ProfileRegistry::InfoOf(const ProfileSummary& summary) const {
   const Place place{summary.key.device, summary.key.node};
-  if (summary.published_unix_s == 0) {
-    const File* file = FindFile(summary.key);
-    return {summary, file != nullptr && !IsOverridden(*file, active_), 0};
-  }
-  return {summary, IsActive(summary.key), LastVersionOf(HistoryOf(place), summary.key.id)};
+  const File* file = FindFile(summary.key);
+  const bool file_answers = file != nullptr && !IsOverridden(*file, active_);
+  if (summary.published_unix_s == 0) return {summary, file_answers, 0};
+  // What was published may stand in a file as well, which answers after a
+  // rollback past the first activation.
+  return {summary, IsActive(summary.key) || file_answers, LastVersionOf(HistoryOf(place), summary.key.id)};
 }
 
 bool ProfileRegistry::IsActive(const ProfileKey& key) const {

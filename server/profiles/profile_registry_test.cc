@@ -93,6 +93,19 @@ TEST_F(ProfileRegistryTest, PublishingAStoredProfileAgainCanActivateIt) {
   EXPECT_TRUE(registry->Publish({"t4", ""}, MakeTestProfileFile("t4"), true)->active);
 }
 
+TEST_F(ProfileRegistryTest, AFileThatWasPublishedTooIsActiveAgainAfterARollback) {
+  const auto registry = Open({FileProfile("t4", 1)});
+  const std::string id = registry->Publish({"t4", ""}, MakeTestProfileFile("t4", 1), false)->summary.key.id;
+  ASSERT_TRUE(registry->Publish({"t4", ""}, MakeTestProfileFile("t4", 2), true).ok());
+  ASSERT_TRUE(registry->Rollback({"t4", ""}, "").ok());
+  EXPECT_EQ(Serving(*registry, "t4"), id);
+  std::vector<std::string> active;
+  for (const ProfileInfo& info : registry->List("t4")) {
+    if (info.active) active.push_back(info.summary.key.id);
+  }
+  EXPECT_THAT(active, ElementsAre(id));
+}
+
 TEST_F(ProfileRegistryTest, ActivatesAndRollsBack) {
   const auto registry = Open();
   const std::string a = registry->Publish({"t4", ""}, MakeTestProfileFile("t4", 1), true)->summary.key.id;

@@ -6,11 +6,15 @@
 #include "gpueta/v1/prediction_service.grpc.pb.h"
 #include "server/handlers/models.h"
 #include "server/handlers/predict.h"
+#include "server/handlers/rank.h"
+#include "server/handlers/serving.h"
 #include "server/rpc/call_record.h"
 #include "server/rpc/message_arena.h"
 #include "server/rpc/services.h"
 #include "server/rpc/status_mapping.h"
+#include "server/rpc/stream_admit.h"
 #include "server/rpc/stream_predict.h"
+#include "server/status_details.h"
 
 namespace gpueta {
 namespace {
@@ -20,20 +24,29 @@ constexpr char kStreamPredict[] = "/gpueta.v1.PredictionService/StreamPredict";
 constexpr char kRegisterModel[] = "/gpueta.v1.PredictionService/RegisterModel";
 constexpr char kGetModel[] = "/gpueta.v1.PredictionService/GetModel";
 constexpr char kListModels[] = "/gpueta.v1.PredictionService/ListModels";
+constexpr char kAdmit[] = "/gpueta.v1.PredictionService/Admit";
+constexpr char kStreamAdmit[] = "/gpueta.v1.PredictionService/StreamAdmit";
+constexpr char kMaxBatch[] = "/gpueta.v1.PredictionService/MaxBatch";
+constexpr char kFitEngineOverhead[] = "/gpueta.v1.PredictionService/FitEngineOverhead";
 constexpr char kExplain[] = "/gpueta.v1.PredictionService/Explain";
+constexpr char kRankDevices[] = "/gpueta.v1.PredictionService/RankDevices";
 
 // A stream that is not served.
-class RefusedStream final : public grpc::ServerBidiReactor<v1::StreamPredictRequest, v1::StreamPredictResponse> {
+template <class Request, class Response>
+class RefusedStream final : public grpc::ServerBidiReactor<Request, Response> {
  public:
-  explicit RefusedStream(const grpc::Status& status) { Finish(status); }
+  explicit RefusedStream(const grpc::Status& status) { this->Finish(status); }
   void OnDone() override { delete this; }
 };
 
 class PredictionService final : public v1::PredictionService::CallbackService {
  public:
   explicit PredictionService(ServiceParts parts)
-      : parts_(parts), answer_item_([this](const auto& item, const auto& cancelled, auto& answer) {
-          Answer(item, cancelled, answer);
+      : parts_(parts),
+        answer_item_(
+            [this](const auto& item, const auto& cancelled, auto& answer) { Answer(item, cancelled, answer); }),
+        answer_admit_item_([this](auto& session, const auto& item, const auto& cancelled, auto& answer, auto done) {
+          Answer(session, item, cancelled, answer, std::move(done));
         }) {
     SetMessageAllocatorFor_Predict(&predict_messages_);
   }
@@ -55,7 +68,8 @@ class PredictionService final : public v1::PredictionService::CallbackService {
     const std::int64_t open = ++open_streams_;
     if (open > parts_.limits.streams) {
       --open_streams_;
-      return new RefusedStream(record->End(LimitError("open streams", "streams", parts_.limits.streams, open)));
+      return new RefusedStream<v1::StreamPredictRequest, v1::StreamPredictResponse>(
+          record->End(LimitError("open streams", "streams", parts_.limits.streams, open)));
     }
     return StartStreamPredict(
         answer_item_, [record](const absl::Status& status) { return record->End(status); },
@@ -91,9 +105,62 @@ class PredictionService final : public v1::PredictionService::CallbackService {
       const auto models = parts_.models.Table();
       const auto corrections = parts_.feedback.Corrections();
       const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
-      return gpueta::Explain({*devices, *models, parts_.limits, FeedbackOf(*corrections), cancelled}, *request,
-                             *response);
+      return gpueta::Explain({*devices, *models, parts_.limits, FeedbackOf(*corrections), parts_.served, cancelled},
+                             *request, *response);
     });
+  }
+
+  grpc::ServerUnaryReactor* RankDevices(grpc::CallbackServerContext* context, const v1::RankDevicesRequest* request,
+                                        v1::RankDevicesResponse* response) override {
+    return Now(kRankDevices, *context, [&]() -> absl::Status {
+      const auto devices = parts_.profiles.Serving();
+      const auto models = parts_.models.Table();
+      const auto corrections = parts_.feedback.Corrections();
+      const std::function<bool()> cancelled = [context] { return context->IsCancelled(); };
+      PredictionCounts counts;
+      GPUETA_RETURN_IF_ERROR(
+          gpueta::RankDevices({*devices, *models, parts_.limits, FeedbackOf(*corrections), parts_.served, cancelled},
+                              *request, *response, counts));
+      parts_.metrics.Count(counts);
+      return absl::OkStatus();
+    });
+  }
+
+  grpc::ServerUnaryReactor* Admit(grpc::CallbackServerContext* context, const v1::AdmitRequest* request,
+                                  v1::AdmitResponse* response) override {
+    return NowOrTabulated(kAdmit, *context, [=](const ServingContext& serving) {
+      response->Clear();
+      return gpueta::Admit(serving, *request, *response);
+    });
+  }
+
+  grpc::ServerUnaryReactor* MaxBatch(grpc::CallbackServerContext* context, const v1::MaxBatchRequest* request,
+                                     v1::MaxBatchResponse* response) override {
+    return NowOrTabulated(kMaxBatch, *context, [=](const ServingContext& serving) {
+      return gpueta::MaxBatch(serving, *request, *response);
+    });
+  }
+
+  grpc::ServerUnaryReactor* FitEngineOverhead(grpc::CallbackServerContext* context,
+                                              const v1::FitEngineOverheadRequest* request,
+                                              v1::FitEngineOverheadResponse* response) override {
+    return NowOrTabulated(kFitEngineOverhead, *context, [=](const ServingContext& serving) {
+      return gpueta::FitEngineOverhead(serving, *request, *response);
+    });
+  }
+
+  grpc::ServerBidiReactor<v1::StreamAdmitRequest, v1::StreamAdmitResponse>* StreamAdmit(
+      grpc::CallbackServerContext* context) override {
+    auto record = std::make_shared<CallRecord>(parts_.metrics, kStreamAdmit, *context);
+    const std::int64_t open = ++open_admit_streams_;
+    if (open > parts_.limits.streams) {
+      --open_admit_streams_;
+      return new RefusedStream<v1::StreamAdmitRequest, v1::StreamAdmitResponse>(
+          record->End(LimitError("open streams", "streams", parts_.limits.streams, open)));
+    }
+    return StartStreamAdmit(
+        answer_admit_item_, parts_.limits, [record](const absl::Status& status) { return record->End(status); },
+        [this] { --open_admit_streams_; });
   }
 
  private:
@@ -108,13 +175,56 @@ class PredictionService final : public v1::PredictionService::CallbackService {
     return reactor;
   }
 
+  // Calls `answer` with what it needs, which lives as long as the call.
+  template <class Answer>
+  absl::Status WithServing(const std::function<bool()>& cancelled, bool may_build, const Answer& answer) const {
+    const auto devices = parts_.profiles.Serving();
+    const auto models = parts_.models.Table();
+    return answer(ServingContext{*devices, *models, parts_.served, parts_.limits, cancelled, may_build});
+  }
+
+  // Answers on this thread where every table is there, else on the queue that
+  // makes them.
+  template <class Answer>
+  grpc::ServerUnaryReactor* NowOrTabulated(const char* method, grpc::CallbackServerContext& context, Answer answer) {
+    auto record = std::make_shared<CallRecord>(parts_.metrics, method, context);
+    grpc::ServerUnaryReactor* reactor = context.DefaultReactor();
+    const auto ask = [this, &context, answer](bool may_build) -> absl::Status {
+      GPUETA_RETURN_IF_ERROR(CheckWanted(context));
+      return WithServing([&context] { return context.IsCancelled(); }, may_build, answer);
+    };
+    const absl::Status status = ask(false);
+    if (absl::IsAborted(status)) {
+      parts_.tables.Post([record, reactor, ask] { reactor->Finish(record->End(ask(true))); });
+    } else {
+      reactor->Finish(record->End(status));
+    }
+    return reactor;
+  }
+
+  // The same for an item of a stream.
+  void Answer(AdmitSession& session, const v1::StreamAdmitRequest& item, const std::function<bool()>& cancelled,
+              v1::StreamAdmitResponse& answer, std::function<void(const absl::Status&)> done) const {
+    const absl::Status changed =
+        WithServing(cancelled, false, [&](const ServingContext& serving) { return session.Change(serving, item); });
+    if (!changed.ok()) return done(changed);
+    const auto judge = [this, &session, &item, &cancelled, &answer](bool may_build) {
+      answer.clear_admissions();
+      return WithServing(cancelled, may_build,
+                         [&](const ServingContext& serving) { return session.Judge(serving, item, answer); });
+    };
+    const absl::Status status = judge(false);
+    if (!absl::IsAborted(status)) return done(status);
+    parts_.tables.Post([judge, done = std::move(done)] { done(judge(true)); });
+  }
+
   absl::Status Ask(const v1::PredictRequest& request, const std::function<bool()>& cancelled,
                    v1::PredictResponse& response, PredictionCounts& counts) const {
     const auto devices = parts_.profiles.Serving();
     const auto models = parts_.models.Table();
     const auto corrections = parts_.feedback.Corrections();
-    return gpueta::Predict({*devices, *models, parts_.limits, FeedbackOf(*corrections), cancelled}, request, response,
-                           counts);
+    return gpueta::Predict({*devices, *models, parts_.limits, FeedbackOf(*corrections), parts_.served, cancelled},
+                           request, response, counts);
   }
 
   PredictFeedback FeedbackOf(const CorrectionTable& corrections) const {
@@ -138,7 +248,9 @@ class PredictionService final : public v1::PredictionService::CallbackService {
   ServiceParts parts_;
   ArenaAllocator<v1::PredictRequest, v1::PredictResponse> predict_messages_;
   AnswerItem answer_item_;
+  AnswerAdmitItem answer_admit_item_;
   std::atomic<std::int64_t> open_streams_{0};
+  std::atomic<std::int64_t> open_admit_streams_{0};
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "core/serving/served_model.h"
 #include "server/feedback/feedback.h"
 #include "server/feedback/shadow_runs.h"
 #include "server/limits.h"
@@ -34,11 +35,14 @@ struct ServiceParts {
   Metrics& metrics;
   WorkQueue& work;
   WorkQueue& intake;  // of observations
+  WorkQueue& tables;  // making what ServedModels lacks, and answering with it
+  ServedModels& served;
   const Limits& limits;
 };
 
-// Predictions run on the thread that received them. Whatever touches the disk,
-// or waits for what does, runs on the work queue.
+// Predictions run on the thread that received them, and so do decisions about
+// engines once their steps are tabulated. Whatever touches the disk, or waits
+// for what does, runs on the work queue.
 std::unique_ptr<grpc::Service> MakePredictionService(ServiceParts parts);
 std::unique_ptr<grpc::Service> MakeProfileService(ServiceParts parts, ProfileWatches& watches, TaskWatches& tasks);
 std::unique_ptr<grpc::Service> MakeObservationService(ServiceParts parts);

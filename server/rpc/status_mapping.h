@@ -5,20 +5,10 @@
 
 #include "absl/status/status.h"
 
-namespace google::rpc {
-class Status;
-}
-
 namespace gpueta {
 
-// Details of an error:
-// - BadRequest with one field violation if the status names a field (FieldOf);
-// - ErrorInfo otherwise, and for limits: domain "gpueta", the canonical code as
-//   reason, or LIMIT_EXCEEDED with the limit's name under "limit".
-// OK has none.
-void EncodeStatus(const absl::Status& status, google::rpc::Status& message);
-
-// The same with the details in the trailing metadata grpc-status-details-bin.
+// With the details of server/status_details.h in the trailing metadata
+// grpc-status-details-bin.
 grpc::Status ToGrpc(const absl::Status& status);
 
 // Code and message of a gRPC status; what its BadRequest or ErrorInfo details

@@ -7,6 +7,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "server/limits.h"
+#include "server/status_details.h"
 
 namespace gpueta {
 namespace {

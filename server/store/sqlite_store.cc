@@ -8,7 +8,7 @@
 namespace gpueta {
 namespace {
 
-constexpr std::int64_t kSchemaVersion = 2;
+constexpr std::int64_t kSchemaVersion = 3;
 
 constexpr char kSchema[] = R"sql(
 CREATE TABLE schema (version INTEGER NOT NULL);
@@ -47,6 +47,13 @@ CREATE TABLE feedback (
 UPDATE schema SET version = 2;
 )sql";
 
+// From version 2 to 3.
+constexpr char kAddConfigs[] = R"sql(
+ALTER TABLE models ADD COLUMN config TEXT NOT NULL DEFAULT '';
+ALTER TABLE models ADD COLUMN display_name TEXT NOT NULL DEFAULT '';
+UPDATE schema SET version = 3;
+)sql";
+
 // Makes the tables of a new file, or those that an older one lacks; refuses
 // files of others and newer ones.
 absl::Status CheckSchema(Sqlite& db) {
@@ -55,6 +62,7 @@ absl::Status CheckSchema(Sqlite& db) {
     GPUETA_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(db));
     GPUETA_RETURN_IF_ERROR(db.Execute(kSchema));
     GPUETA_RETURN_IF_ERROR(db.Execute(kAddFeedback));
+    GPUETA_RETURN_IF_ERROR(db.Execute(kAddConfigs));
     return transaction.Commit();
   }
   GPUETA_ASSIGN_OR_RETURN(const std::string ours, db.Query("SELECT count(*) FROM sqlite_master WHERE name = 'schema'"));
@@ -63,10 +71,11 @@ absl::Status CheckSchema(Sqlite& db) {
   GPUETA_ASSIGN_OR_RETURN(SqliteStatement statement, SqliteStatement::Prepare(db, "SELECT version FROM schema"));
   GPUETA_ASSIGN_OR_RETURN(const bool row, statement.Step());
   const std::int64_t version = row ? statement.Integer(0) : 0;
-  if (version == 1) {
+  if (version == 1 || version == 2) {
     GPUETA_RETURN_IF_ERROR(statement.Step().status());  // done with reading
     GPUETA_ASSIGN_OR_RETURN(SqliteTransaction transaction, SqliteTransaction::Begin(db));
-    GPUETA_RETURN_IF_ERROR(db.Execute(kAddFeedback));
+    if (version == 1) GPUETA_RETURN_IF_ERROR(db.Execute(kAddFeedback));
+    GPUETA_RETURN_IF_ERROR(db.Execute(kAddConfigs));
     return transaction.Commit();
   }
   if (version > kSchemaVersion) {
@@ -105,9 +114,10 @@ class SqliteStore : public Store {
           contents.activations.push_back(
               {row.Integer(0), row.Text(1), row.Text(2), row.Text(3), row.Integer(4), row.Integer(5), row.Integer(6)});
         }));
-    GPUETA_RETURN_IF_ERROR(read("SELECT hash, graph FROM models ORDER BY hash", [&](const SqliteStatement& row) {
-      contents.models.push_back({row.Text(0), row.Text(1)});
-    }));
+    GPUETA_RETURN_IF_ERROR(
+        read("SELECT hash, graph, config, display_name FROM models ORDER BY hash", [&](const SqliteStatement& row) {
+          contents.models.push_back({row.Text(0), row.Text(1), row.Text(2), row.Text(3)});
+        }));
     GPUETA_RETURN_IF_ERROR(read("SELECT alias, hash FROM aliases ORDER BY alias", [&](const SqliteStatement& row) {
       contents.aliases.push_back({row.Text(0), row.Text(1)});
     }));
@@ -173,8 +183,8 @@ class SqliteStore : public Store {
 
   absl::Status Put(const StoredModel& m) {
     GPUETA_ASSIGN_OR_RETURN(SqliteStatement insert,
-                            SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO models VALUES (?, ?)"));
-    return insert.Bind(m.hash).BindBlob(m.graph).Run();
+                            SqliteStatement::Prepare(db_, "INSERT OR REPLACE INTO models VALUES (?, ?, ?, ?)"));
+    return insert.Bind(m.hash).BindBlob(m.graph).Bind(m.config).Bind(m.display_name).Run();
   }
 
   absl::Status Put(const ModelAlias& a) {

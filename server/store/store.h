@@ -45,7 +45,10 @@ struct Activation {
 
 struct StoredModel {
   std::string hash;
-  std::string graph;  // a serialised v1.Graph
+  // Exactly one of both is not empty.
+  std::string graph;         // a serialised v1.Graph
+  std::string config;        // a Hugging Face config.json
+  std::string display_name;  // of a config; graphs have their own
 };
 
 struct ModelAlias {

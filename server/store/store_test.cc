@@ -114,7 +114,9 @@ TEST_F(StoreTest, AStoreFromBeforeObservationsTakesThem) {
   ASSERT_TRUE(Open()->Commit({.profile = MakeProfile("aa")}).ok());
   {
     auto db = Sqlite::Open(path(), 0);
-    ASSERT_TRUE(db->Execute("DROP TABLE feedback; UPDATE schema SET version = 1").ok());
+    ASSERT_TRUE(db->Execute("DROP TABLE feedback; ALTER TABLE models DROP COLUMN config; ALTER TABLE models DROP "
+                            "COLUMN display_name; UPDATE schema SET version = 1")
+                    .ok());
   }
   const auto store = Open();
   EXPECT_EQ(store->Load()->profiles.size(), 1U);
@@ -142,11 +144,11 @@ TEST_F(StoreTest, RefusesANewerSchema) {
   Open();
   {
     auto db = Sqlite::Open(path(), 0);
-    ASSERT_TRUE(db->Execute("UPDATE schema SET version = 3").ok());
+    ASSERT_TRUE(db->Execute("UPDATE schema SET version = 4").ok());
   }
   const auto store = OpenSqliteStore(path());
   EXPECT_EQ(store.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(MessageOf(store.status()), AllOf(HasSubstr("version 3"), HasSubstr("upgrade")));
+  EXPECT_THAT(MessageOf(store.status()), AllOf(HasSubstr("version 4"), HasSubstr("upgrade")));
 }
 
 TEST_F(StoreTest, RefusesTheDatabaseOfAnotherProgram) {

@@ -17,11 +17,14 @@
 #include "gpueta/v1/profile_service.grpc.pb.h"
 #include "server/testing/test_client.h"
 #include "server/testing/test_profile.h"
+#include "tests/integration/observing.h"
 #include "tests/integration/server_process.h"
 
 namespace gpueta {
 namespace {
 
+using testing_util::Accepted;
+using testing_util::Drift;
 using testing_util::MakeTestProfileFile;
 using testing_util::Outcome;
 using testing_util::PatientContext;
@@ -96,22 +99,8 @@ class FeedbackLoopTest : public testing::Test {
       observation.set_latency_us(factor * truth_us_[shape] * std::exp(noise(random_)));
       sum += std::log(prediction.latency_us().p50() / observation.latency_us());
     }
-    const auto stub = v1::ObservationService::NewStub(client_->channel());
-    const auto context = PatientContext();
-    v1::ReportObservationsResponse response;
-    const auto writer = stub->ReportObservations(context.get(), &response);
-    writer->Write(report);
-    writer->WritesDone();
-    EXPECT_TRUE(writer->Finish().ok());
-    EXPECT_EQ(response.accepted(), count);
+    EXPECT_EQ(Accepted(*client_, report), count);
     return sum / count;
-  }
-
-  v1::DriftState Drift() {
-    const auto stub = v1::ObservationService::NewStub(client_->channel());
-    v1::GetErrorSummaryResponse response;
-    EXPECT_TRUE(stub->GetErrorSummary(PatientContext().get(), v1::GetErrorSummaryRequest(), &response).ok());
-    return response.summaries(0).drift();
   }
 
   TemporaryDirectory directory_;
@@ -131,7 +120,7 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
                                                    "--watch", "--tasks", "1", "--budget", "150"});
   });
   Observe(1, 200);
-  EXPECT_EQ(Drift(), v1::DRIFT_STATE_STABLE);
+  EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_STABLE);
   const std::string before = profile_;
 
   // The change; 60 observations are enough for the alarm, and the correction
@@ -145,9 +134,9 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
   Predict(shapes_[0]);
   EXPECT_NE(profile_, before);
   EXPECT_NEAR(Observe(kChange, 100), 0, 0.05);
-  EXPECT_EQ(Drift(), v1::DRIFT_STATE_STABLE);
+  EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_STABLE);
   EXPECT_NEAR(Observe(kChange, 100), 0, 0.03);
-  EXPECT_EQ(Drift(), v1::DRIFT_STATE_STABLE);
+  EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_STABLE);
 
   // Of other ops the old tables still answer.
   v1::PredictRequest vector;
@@ -162,10 +151,10 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
 TEST_F(FeedbackLoopTest, WithoutAWorkerTheCorrectionBringsTheBiasBack) {
   Observe(1, 200);
   for (int i = 0; i < 4; ++i) Observe(kChange, 50);
-  EXPECT_EQ(Drift(), v1::DRIFT_STATE_SLOWER);
+  EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_SLOWER);
   EXPECT_NEAR(Observe(kChange, 100), 0, 0.05);
   for (int i = 0; i < 6; ++i) Observe(1, 50);
-  EXPECT_EQ(Drift(), v1::DRIFT_STATE_STABLE);
+  EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_STABLE);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace gpueta {
 // The specification of the processor with `threads` threads as cores. Peak rates
 // are the best of oneDNN's products and convolutions (what software reaches,
 // somewhat below the arithmetic peak), 0 for a type without instructions; the
-// bandwidth is the best of several passes of STREAM's triad over memory that no
-// cache holds. Takes two to three seconds; wants a MeasuringScope.
+// bandwidth is that of a fast pass (one in four is faster) of STREAM's triad over
+// memory that no cache holds. Takes two to three seconds; wants a MeasuringScope.
 // RESOURCE_EXHAUSTED when memory does not suffice.
 absl::StatusOr<DeviceSpec> DescribeCpu(const CpuInfo& info, const std::string& slug, int threads, const OneDnn& onednn);
 

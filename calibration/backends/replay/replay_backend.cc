@@ -56,6 +56,7 @@ class ReplayBackend : public Backend {
   }
 
   std::string slug() const override { return rows_.front().device; }
+  Timing timing() const override { return rows_.front().timing; }
   std::map<std::string, std::string> labels() const override { return {{"source", rows_.front().source}}; }
 
   absl::StatusOr<DeviceSpec> Describe() override {

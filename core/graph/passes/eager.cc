@@ -1,5 +1,6 @@
 #include "core/graph/passes/eager.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/graph/passes/rewriter.h"
@@ -44,6 +45,10 @@ void RestoreFolded(Graph& graph) {
     rewriter.Replace(i, rewriter.Append(std::move(pass)));
   }
   rewriter.Finish();
+}
+
+bool HasFolded(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const GraphNode& node) { return node.folded != Folded::kNothing; });
 }
 
 }  // namespace gpueta

@@ -6,7 +6,9 @@
 namespace gpueta {
 
 // Behind each convolution the batch norm or bias that its exporter folded into
-// it (GraphNode::folded): eager runs and training have them as kernels.
+// it (GraphNode::folded), as a kernel of its own.
 void RestoreFolded(Graph& graph);
+
+bool HasFolded(const Graph& graph);
 
 }  // namespace gpueta

@@ -105,7 +105,13 @@ void FuseEpilogues(Graph& graph) {
   for (std::size_t i = 0; i < rewriter.size(); ++i) {
     const GraphNode& node = rewriter.old(i);
     const Op op = node.kernel.op();
-    if (op == Op::kGemm || op == Op::kConv2d) takes[i] = true;
+    if (op == Op::kGemm || op == Op::kConv2d) {
+      takes[i] = true;
+      GraphNode fused = node;
+      fused.folded = Folded::kNothing;  // it stays in there
+      rewriter.Keep(i, std::move(fused));
+      continue;
+    }
     if (IsElementwise(node) && node.inputs.size() == 1) {
       const auto input = static_cast<std::size_t>(node.inputs[0]);
       const bool one_operand = DimOf(node, "operands") == SymInt(1);

@@ -13,6 +13,8 @@ struct Parallelism {
   std::int64_t tensor = 1;
   std::int64_t expert = 1;
   std::int64_t pipeline = 1;
+
+  friend bool operator==(const Parallelism&, const Parallelism&) = default;
 };
 
 // One rank's share of a graph whose nodes say how they split (GraphNode::split):

@@ -4,38 +4,21 @@
 #include <cmath>
 
 #include "core/base/errors.h"
+#include "core/base/json_fields.h"
 
 namespace gpueta::huggingface {
 namespace {
 
 constexpr std::size_t kLargestConfig = std::size_t{16} << 20;
-constexpr int kDeepest = 64;                                 // nesting; what lies deeper is not read
 constexpr std::int64_t kLargestInt = std::int64_t{1} << 28;  // a product of two and a few times that fits 64 bits
-
-std::string Shown(const nlohmann::json& value) {
-  constexpr std::size_t kShown = 40;
-  std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  if (text.size() > kShown) text = text.substr(0, kShown) + "…";
-  return text;
-}
 
 }  // namespace
 
 absl::StatusOr<Config> Config::Parse(std::string_view json) {
-  if (json.size() > kLargestConfig) {
-    return ResourceExhausted("the config has {} bytes; one of at most {} is read", json.size(), kLargestConfig);
-  }
-  const auto shallow = [](int depth, nlohmann::json::parse_event_t /*event*/, nlohmann::json& /*value*/) {
-    return depth <= kDeepest;
-  };
-  nlohmann::json object;
-  try {
-    object = nlohmann::json::parse(json, shallow);
-  } catch (const nlohmann::json::exception& error) {
-    return InvalidArgument("the config is no JSON: {}", error.what());
-  }
-  if (!object.is_object()) return InvalidArgument("the config is no JSON object; give a Hugging Face config.json");
-  return Config(std::move(object));
+  absl::StatusOr<nlohmann::json> object = ParseJson(json, kLargestConfig);
+  if (!object.ok()) return Prefixed(object.status(), "the config");
+  if (!object->is_object()) return InvalidArgument("the config is no JSON object; give a Hugging Face config.json");
+  return Config(*std::move(object));
 }
 
 void Config::Refuse(std::string_view field, std::string problem) {
@@ -179,6 +162,10 @@ bool Config::Has(std::string_view name) const {
 
 bool Config::HasAny(Names names) const {
   return std::any_of(names.begin(), names.end(), [&](std::string_view name) { return Has(name); });
+}
+
+std::string Config::ToText() const {
+  return object_.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
 }
 
 std::optional<Config> Config::Nested(std::string_view name) const {

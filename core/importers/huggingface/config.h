@@ -54,6 +54,9 @@ class Config {
   // The config nested in this field, e.g. text_config; nullopt if there is none.
   std::optional<Config> Nested(std::string_view name) const;
 
+  // Its fields sorted by name, without spaces.
+  std::string ToText() const;
+
   // The problem becomes that of the field, unless there was one before.
   void Refuse(std::string_view field, std::string problem);
   const absl::Status& status() const { return status_; }

@@ -53,6 +53,7 @@ Value MaskedLanguageHead(Writer& writer, const Value& x, const FeedForward& shap
   Value y = writer.Linear("transform", x, m.hidden, true);
   y = writer.Activation("transform.activation", shape.activation, y);
   y = writer.Norm("transform.norm", y, m.norm, m.hidden);
+  if (!m.tied) writer.Parameters(Count(m.vocabulary));  // the untied product has a bias of its own
   return Logits(writer, y, m.tied, true);
 }
 
@@ -121,7 +122,9 @@ void WriteHead(Writer& writer, const Value& x, const Sequence& s) {
   Value last = x;
   if (writer.options().last_logits_only) last.rows = s.batch;
   switch (m.head) {
-    case Head::kNone: return;
+    case Head::kNone:
+      if (m.embedding_width != m.hidden) writer.Linear("project_out", x, m.embedding_width, false);
+      return;
     case Head::kLanguage:
       if (m.embedding_width != m.hidden) last = writer.Linear("project_out", last, m.embedding_width, false);
       Logits(writer, last, m.tied, m.head_bias);

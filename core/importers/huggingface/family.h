@@ -31,6 +31,7 @@ struct Family {
   std::string_view model_type;
   Form form = Form::kDecoder;
   std::int64_t vocabulary = 0, hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
+  std::int64_t decoder_layers = 0;   // 0: as many as the encoder has
   std::int64_t positions = 0;        // rows of learnt positions
   std::int64_t extra_positions = 0;  // rows beyond the field's
   std::int64_t window = 0;
@@ -38,6 +39,7 @@ struct Family {
   bool window_opt_in = false;  // only where use_sliding_window says so
   Positions position_kind = Positions::kRope;
   Norm::Kind norm = Norm::Kind::kRms;
+  bool norm_weight = true;
   bool norm_bias = false;
   Placement placement = Placement::kBefore;
   Switch tied = {"tie_word_embeddings", false};
@@ -50,9 +52,10 @@ struct Family {
   bool packed = false;      // query, key and value in one product
   bool packed_mlp = false;  // gate and up in one product
   QkNorm qk_norm = QkNorm::kNone;
-  std::string_view qk_norm_field;  // empty: always
-  bool multi_query = false;        // one head of keys and values unless the config says otherwise
-  bool head_bias = false;
+  Switch qk_norm_switch = {"", true};
+  bool multi_query = false;  // one head of keys and values unless the config says otherwise
+  Switch head_bias;
+  bool pooler = true;  // the bare encoder ends with one
   bool embedding_norm = false;
   bool sinks = false;
   std::int64_t token_types = 0;

@@ -195,6 +195,11 @@ absl::StatusOr<Graph> ImportHuggingFace(std::string_view json, std::string displ
   return huggingface::Build(model, options).Run(std::move(display_name));
 }
 
+absl::StatusOr<std::string> CanonicalConfig(std::string_view json) {
+  GPUETA_ASSIGN_OR_RETURN(const huggingface::Config config, huggingface::Config::Parse(json));
+  return config.ToText();
+}
+
 bool IsHuggingFaceConfig(std::string_view json) {
   const absl::StatusOr<huggingface::Config> config = huggingface::Config::Parse(json);
   return config.ok() && (config->Has("model_type") || config->Has("architectures"));

@@ -44,4 +44,8 @@ absl::StatusOr<Graph> ImportHuggingFace(std::string_view json, std::string displ
 // or architectures.
 bool IsHuggingFaceConfig(std::string_view json);
 
+// The config without what means nothing (spaces, the order of fields): equal
+// for equal configs. Errors as ImportHuggingFace, but for the model.
+absl::StatusOr<std::string> CanonicalConfig(std::string_view json);
+
 }  // namespace gpueta

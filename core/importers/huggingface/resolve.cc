@@ -108,7 +108,7 @@ AttentionShape AttentionOf(Config& config, const Family& family, std::int64_t hi
   if (config.Flag("multi_query", family.multi_query) && !grouped) a.kv_heads = 1;
   if (family.multi_query && !config.Flag("multi_query", true) && !grouped) a.kv_heads = heads;
   if (a.kv_heads == 0) a.kv_heads = heads;
-  if (heads % a.kv_heads != 0) {
+  if (heads % a.kv_heads != 0 && !family.latent.has_value()) {
     config.Refuse("num_key_value_heads", fmt::format("{} does not divide the {} attention heads", a.kv_heads, heads));
   }
   a.head_dim = config.IntOrNone(names::kHeadDim, family.head_dim);
@@ -119,7 +119,7 @@ AttentionShape AttentionOf(Config& config, const Family& family, std::int64_t hi
   a.out_bias = family.out_bias.has_value() ? Read(config, *family.out_bias) : a.query_bias;
   a.rope = family.position_kind == Positions::kRope && !config.Flag("alibi", false);
   a.sinks = family.sinks;
-  if (config.Flag(family.qk_norm_field, family.qk_norm_field.empty())) a.qk_norm = family.qk_norm;
+  if (Read(config, family.qk_norm_switch)) a.qk_norm = family.qk_norm;
   a.scales_query = family.scales_query;
   a.score_ops.assign(family.score_ops.begin(), family.score_ops.end());
   if (family.buckets > 0) a.buckets = config.Int(names::kBuckets, family.buckets);
@@ -144,7 +144,7 @@ FeedForward FeedForwardOf(Config& config, const Family& family, std::int64_t hid
   FeedForward f;
   f.width = config.IntOrNone(names::kIntermediate, family.intermediate);
   if (f.width == 0) f.width = 4 * hidden;
-  f.gated = config.Flag("is_gated_act", family.gated);
+  f.gated = family.gated;
   f.packed = family.packed_mlp;
   f.bias = Read(config, family.mlp_bias);
   f.activation = config.Text(names::kActivation, family.activation);
@@ -155,6 +155,7 @@ FeedForward FeedForwardOf(Config& config, const Family& family, std::int64_t hid
     f.activation = dash == std::string::npos ? projection : projection.substr(dash + 1);
     if (projection == "gated-gelu") f.activation = "gelu_new";
   }
+  f.gated = config.Flag("is_gated_act", f.gated);
   if (f.activation.empty()) f.activation = std::string(family.activation);
   return f;
 }
@@ -179,6 +180,8 @@ Experts ExpertsOf(Config& config, const Family& family, std::int64_t intermediat
 Placement PlacementOf(Config& config, const Family& family) {
   if (!config.Flag("do_layer_norm_before", true)) return Placement::kAfter;
   if (!config.Flag("parallel_attn", true) || !config.Flag("use_parallel_residual", true)) return Placement::kBefore;
+  if (family.placement == Placement::kBefore && config.Flag("use_parallel_residual", false))
+    return Placement::kParallel;
   if (family.placement != Placement::kParallel) return family.placement;
   static constexpr std::string_view kNorms[] = {"num_ln_in_parallel_attn"};
   const bool grouped = config.Flag("new_decoder_architecture", false);
@@ -217,18 +220,16 @@ void SetSparse(Config& config, const Family& family, std::vector<Layer>& layers)
   }
 }
 
-// Switch Transformers count sparse layers in each stack; older files give the step.
+// Switch Transformers count sparse layers in each stack, from which the step
+// follows; a file that gives the step, too, is taken at it. 0: none.
 void SetSwitchSparse(Config& config, std::string_view stack, std::vector<Layer>& layers) {
   const std::string count_name = fmt::format("num_sparse_{}_layers", stack);
   const std::string step_name = fmt::format("{}_sparse_step", stack);
   const std::string_view counts[] = {count_name};
   const std::string_view steps[] = {step_name};
   const auto size = static_cast<std::int64_t>(layers.size());
-  std::int64_t step = config.HasAny(counts) ? 0 : config.IntOrNone(steps, 0);
-  if (step == 0) {
-    const std::int64_t sparse = config.IntOrNone(counts, 3);
-    step = sparse == 0 ? size : size / sparse;
-  }
+  const std::int64_t sparse = config.IntOrNone(counts, 3);
+  const std::int64_t step = config.IntOrNone(steps, sparse == 0 ? size : size / sparse);
   for (std::int64_t i = 0; i < size; ++i) {
     layers[static_cast<std::size_t>(i)].sparse = step == 1 || (step > 0 && i % step == 1);
   }
@@ -242,7 +243,8 @@ Head HeadOf(Config& config, const Family& family, const std::string& architectur
     return family.form != Form::kEncoder ? Head::kLanguage : Head::kPooler;
   }
   const bool bert_like = family.form == Form::kEncoder;
-  if (Contains(architecture, "ForMaskedLM") || (bert_like && Contains(architecture, "LMHead"))) {
+  if (Contains(architecture, "ForMaskedLM") ||
+      (bert_like && (Contains(architecture, "LMHead") || Contains(architecture, "ForCausalLM")))) {
     return Head::kMaskedLanguage;
   }
   if (Contains(architecture, "ForPreTraining")) return bert_like ? Head::kPreTraining : Head::kLanguage;
@@ -254,7 +256,7 @@ Head HeadOf(Config& config, const Family& family, const std::string& architectur
     return Head::kTokens;
   }
   if (Contains(architecture, "Classification")) return Head::kSequence;
-  if (architecture.ends_with("Model")) return bert_like ? Head::kPooler : Head::kNone;
+  if (architecture.ends_with("Model")) return bert_like && family.pooler ? Head::kPooler : Head::kNone;
   config.Refuse("architectures",
                 fmt::format("the class {} is not understood; classes end with Model, ForCausalLM, "
                             "ForConditionalGeneration, ForMaskedLM, ForSequenceClassification and the like",
@@ -267,7 +269,9 @@ StateSpace StateSpaceOf(Config& config, const StateSpace& given, std::int64_t hi
   static constexpr std::string_view kConv[] = {"conv_kernel", "d_conv"};
   static constexpr std::string_view kRank[] = {"time_step_rank", "dt_rank"};
   StateSpace s = given;
-  s.width = config.Scaled("expand", 2, hidden);
+  static constexpr std::string_view kWidth[] = {"intermediate_size"};
+  s.width = config.IntOrNone(kWidth, 0);
+  if (s.width == 0) s.width = config.Scaled("expand", 2, hidden);
   s.state = config.Int(kState, given.state);
   s.conv = config.Int(kConv, given.conv);
   s.step_rank = (hidden + 15) / 16;
@@ -303,7 +307,7 @@ Stack StackOf(Config& config, const Family& family, std::int64_t hidden) {
     stack.positions = config.Int(names::kPositions, family.positions) + family.extra_positions;
   }
   SetWindows(config, family, stack.layers);
-  if (stack.experts.count > 0) SetSparse(config, family, stack.layers);
+  if (stack.experts.count > 0 && family.form == Form::kDecoder) SetSparse(config, family, stack.layers);
   return stack;
 }
 
@@ -313,11 +317,13 @@ void SplitStacks(Config& config, const Family& family, Stack stack, Model& model
   encoder.causal = false;
   Stack decoder = std::move(stack);
   decoder.crosses = true;
-  decoder.layers.resize(LayerCount(config, names::kDecoderLayers, static_cast<std::int64_t>(encoder.layers.size())));
+  const auto encoder_layers = static_cast<std::int64_t>(encoder.layers.size());
+  decoder.layers.resize(
+      LayerCount(config, names::kDecoderLayers, family.decoder_layers > 0 ? family.decoder_layers : encoder_layers));
   const std::int64_t heads = config.Int(names::kDecoderHeads, decoder.attention.heads);
   if (heads != decoder.attention.heads) decoder.attention = AttentionOf(config, family, model.hidden, heads);
   decoder.feed_forward.width = config.Int(names::kDecoderIntermediate, decoder.feed_forward.width);
-  if (family.model_type == "switch_transformers") {
+  if (decoder.experts.count > 0) {
     SetSwitchSparse(config, "encoder", encoder.layers);
     SetSwitchSparse(config, "decoder", decoder.layers);
   }
@@ -373,18 +379,18 @@ absl::StatusOr<Model> Resolve(Config config) {
 
   model.weight_dtype = WeightDTypeOf(config, model.dtype, model.warnings);
   model.hidden = config.Int(names::kHidden, family.hidden);
-  model.norm = {family.norm, true, family.norm_bias};
+  model.norm = {family.norm, family.norm_weight, family.norm_bias};
   model.embedding_and_head_norm = model.norm;
   if (!config.Flag("layer_norm_elementwise_affine", true)) model.norm.weight = model.norm.bias = false;
   model.tied = Read(config, family.tied);
-  model.head_bias = family.head_bias;
+  model.head_bias = Read(config, family.head_bias);
   model.attention_dropout = config.Positive(names::kAttentionDropout, family.attention_dropout);
   model.hidden_dropout = config.Positive(names::kHiddenDropout, family.hidden_dropout);
   model.embedding_norm = family.embedding_norm;
   static constexpr std::string_view kLabels[] = {"num_labels"};
   model.labels = config.SizeOf("id2label") > 0 ? config.SizeOf("id2label") : config.Int(kLabels, 2);
   model.label_bias = family.form == Form::kEncoder;
-  model.label_pooler = family.token_types > 0;
+  model.label_pooler = family.token_types > 0 || !family.pooler;
   if (family.model_type == "vit") {
     ReadImages(config, model);
   } else {

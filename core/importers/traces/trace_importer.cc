@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "core/importers/traces/aten_ops.h"
 #include "core/importers/traces/aten_table.h"
 #include "core/importers/traces/attribution.h"
+#include "core/importers/traces/gzip_stream.h"
 #include "core/importers/traces/kernel_name.h"
 #include "core/importers/traces/kineto_reader.h"
 #include "core/importers/traces/nsight_reader.h"
@@ -232,13 +232,12 @@ void AddDeviceRows(const Trace& trace, const Attribution& attribution, Rows& row
 
 bool IsTraceFile(const std::string& path) {
   if (path.ends_with(".sqlite")) return true;
-  if (!path.ends_with(".json")) return false;
+  if (!path.ends_with(".json") && !path.ends_with(".json.gz")) return false;
   // Before the events stand the properties of devices.
   constexpr std::size_t kHead = 64 << 10;
   std::string head(kHead, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.read(head.data(), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  GzipOrPlainFile file(path);
+  head.resize(static_cast<std::size_t>(file.sgetn(head.data(), static_cast<std::streamsize>(head.size()))));
   return head.find("\"traceEvents\"") != std::string::npos;
 }
 
@@ -247,9 +246,11 @@ absl::StatusOr<Trace> ReadTraceFile(const std::string& path) {
   if (path.ends_with(".sqlite")) {
     trace = ReadNsightTrace(path);
   } else {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) return NotFound("{}: cannot be opened", path);
+    GzipOrPlainFile file(path);
+    if (!file.status().ok()) return Prefixed(file.status(), path);
+    std::istream in(&file);
     trace = ReadKinetoTrace(in);
+    if (!file.status().ok()) return Prefixed(file.status(), path);
   }
   if (!trace.ok()) return Prefixed(trace.status(), path);
   return trace;

@@ -12,11 +12,12 @@
 
 namespace gpueta {
 
-// Whether a file is a trace by its name and its first bytes: .sqlite, or .json
-// with traceEvents. False if it cannot be opened.
+// Whether a file is a trace by its name and its first bytes: .sqlite, or .json or
+// .json.gz with traceEvents. False if it cannot be opened.
 bool IsTraceFile(const std::string& path);
 
-// A PyTorch profiler trace (JSON), or a report of Nsight Systems (.sqlite).
+// A PyTorch profiler trace (JSON, plain or gzip), or a report of Nsight Systems
+// (.sqlite).
 // Errors as ReadKinetoTrace and ReadNsightTrace, beginning with the path.
 absl::StatusOr<Trace> ReadTraceFile(const std::string& path);
 

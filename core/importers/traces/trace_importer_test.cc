@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <zlib.h>
 
 #include <fstream>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 #include "core/importers/traces/kineto_reader.h"
 
 namespace gpueta {
@@ -211,6 +213,52 @@ TEST(TraceTest, MemoryGoesWithEventsNotWithText) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(GPUETA_TSAN)  // which keep freed memory
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 20 << 10);   // KiB
 #endif
+}
+
+class GzipTest : public ::testing::Test {
+ protected:
+  // A file of `members` pieces, each compressed by itself.
+  std::string Write(const std::string& text, std::size_t members = 1) {
+    const std::string path = ::testing::TempDir() + "/gzip_test.pt.trace.json.gz";
+    for (std::size_t i = 0; i < members; ++i) {
+      const std::size_t from = text.size() * i / members, to = text.size() * (i + 1) / members;
+      gzFile file = gzopen(path.c_str(), i == 0 ? "wb" : "ab");
+      EXPECT_EQ(gzwrite(file, text.data() + from, static_cast<unsigned>(to - from)), static_cast<int>(to - from));
+      gzclose(file);
+    }
+    return path;
+  }
+  std::string WriteRaw(const std::string& bytes) {
+    const std::string path = ::testing::TempDir() + "/gzip_test_raw.json.gz";
+    std::ofstream(path, std::ios::binary) << bytes;
+    return path;
+  }
+  const std::string plain_path_ = std::string(kFolder) + "synthetic_cuda.pt.trace.json";
+  const std::string plain_ = ReadWholeFile(plain_path_).value();
+};
+
+TEST_F(GzipTest, CompressedTracesAreThoseThatWereCompressed) {
+  const auto rows_of = [](const std::string& path) {
+    std::vector<std::string> rows;
+    const auto read = MeasurementsOfTrace(ReadTraceFile(path).value(), "a100-sxm4-80gb", "synthetic");
+    for (const Measurement& row : *read) rows.push_back(fmt::format("{} {}", Describe(row.kernel), row.latency_us));
+    return rows;
+  };
+  for (const std::size_t members : {1, 3}) {
+    const std::string path = Write(plain_, members);
+    EXPECT_TRUE(IsTraceFile(path));
+    EXPECT_EQ(rows_of(path), rows_of(plain_path_)) << members;
+    EXPECT_EQ(ImportTraceFile(path)->nodes.size(), ImportTraceFile(plain_path_)->nodes.size());
+  }
+}
+
+TEST_F(GzipTest, WhatIsNoGzipIsSaid) {
+  std::string bytes = ReadWholeFile(Write(plain_)).value();
+  EXPECT_THAT(MessageOf(ReadTraceFile(WriteRaw(bytes.substr(0, bytes.size() / 2))).status()),
+              HasSubstr("the gzip file is cut short"));
+  for (std::size_t i = 20; i < 60; ++i) bytes[i] = '\xff';
+  EXPECT_THAT(MessageOf(ReadTraceFile(WriteRaw(bytes)).status()), HasSubstr("the gzip file is corrupt: "));
+  EXPECT_THAT(MessageOf(ReadTraceFile("none.json.gz").status()), HasSubstr("none.json.gz: cannot be opened"));
 }
 
 TEST(TraceTest, EmptyTracesHaveNoGraph) {

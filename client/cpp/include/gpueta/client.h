@@ -25,6 +25,7 @@
 #include "gpueta/v1/observation.pb.h"
 #include "gpueta/v1/prediction_service.pb.h"
 #include "gpueta/v1/profile_service.pb.h"
+#include "gpueta/v1/serving.pb.h"
 
 namespace gpueta {
 
@@ -41,19 +42,22 @@ struct ClientOptions {
   int max_message_bytes = 64 << 20;
 };
 
-// One bidirectional stream of predictions. Write and Read may be called from
+// One bidirectional stream of questions. Write and Read may be called from
 // two threads, one each; nothing else may be concurrent.
-class PredictStream {
+template <class Request, class Response>
+class Stream {
  public:
-  virtual ~PredictStream() = default;
+  virtual ~Stream() = default;
   // False when the stream is broken; Finish then says why.
-  virtual bool Write(const v1::StreamPredictRequest& request) = 0;
+  virtual bool Write(const Request& request) = 0;
   virtual void WritesDone() = 0;
   // False at the end of the stream.
-  virtual bool Read(v1::StreamPredictResponse* response) = 0;
+  virtual bool Read(Response* response) = 0;
   // Call once, after Read returned false.
   virtual absl::Status Finish() = 0;
 };
+using PredictStream = Stream<v1::StreamPredictRequest, v1::StreamPredictResponse>;
+using AdmitStream = Stream<v1::StreamAdmitRequest, v1::StreamAdmitResponse>;
 
 // Thread-safe but for the streams it gives out. Movable, not copyable.
 class Client {
@@ -73,10 +77,20 @@ class Client {
   absl::StatusOr<v1::Model> GetModel(const v1::GetModelRequest& request);
   absl::StatusOr<v1::ListModelsResponse> ListModels(const v1::ListModelsRequest& request);
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+  absl::StatusOr<v1::RankDevicesResponse> RankDevices(const v1::RankDevicesRequest& request);
+
+  absl::StatusOr<v1::AdmitResponse> Admit(const v1::AdmitRequest& request);
+  // Keeps what it is told of replicas until it ends.
+  std::unique_ptr<AdmitStream> StreamAdmit();
+  absl::StatusOr<v1::MaxBatchResponse> MaxBatch(const v1::MaxBatchRequest& request);
+  absl::StatusOr<v1::FitEngineOverheadResponse> FitEngineOverhead(const v1::FitEngineOverheadRequest& request);
 
   // `file` holds the bytes of a profile file; `parent` is `devices/{slug}` or
   // `devices/{slug}/nodes/{node}`.
   absl::StatusOr<v1::ProfileInfo> PublishProfile(const std::string& parent, std::string_view file, bool activate);
+  // The same in the shadow of the active profile: it answers nobody until it is
+  // shown to be better on what is observed. `parent` must be a device.
+  absl::StatusOr<v1::ProfileInfo> PublishProfileInShadow(const std::string& parent, std::string_view file);
   absl::StatusOr<v1::ListProfilesResponse> ListProfiles(const v1::ListProfilesRequest& request);
   absl::StatusOr<v1::GetProfileResponse> GetProfile(const v1::GetProfileRequest& request);
   absl::StatusOr<v1::ProfileInfo> ActivateProfile(const v1::ActivateProfileRequest& request);

@@ -1,0 +1,39 @@
+// A GPU as a device that kernels are run on.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "calibration/backends/backend.h"
+#include "calibration/backends/cuda/cuda_context.h"
+#include "calibration/backends/cuda/device/identity.h"
+#include "calibration/backends/cuda/driver/activity.h"
+#include "calibration/backends/cuda/driver/card.h"
+#include "calibration/backends/cuda/driver/cuda_driver.h"
+#include "calibration/backends/cuda/ops/operation.h"
+
+namespace gpueta {
+
+// What a backend is put together from. Tests put in simulated parts.
+struct CudaParts {
+  std::unique_ptr<CudaDevice> device;
+  std::unique_ptr<Card> card;                    // null: without clocks and limits
+  std::unique_ptr<ActivityRecorder> activities;  // null: without records of kernels
+  // The first that supports a kernel runs it.
+  std::vector<std::unique_ptr<OperatorLibrary>> libraries;
+  // What is missing and what that disables, a line each.
+  std::vector<std::string> notes;
+  HostTime time = RealTime();
+};
+
+// FAILED_PRECONDITION where options ask for what the parts cannot do.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(CudaParts parts, const CudaOptions& options);
+
+// Device `ordinal` of this machine, with every library that is there.
+// FAILED_PRECONDITION saying what is missing; NOT_FOUND for another ordinal.
+absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int ordinal, const CudaOptions& options = {});
+
+}  // namespace gpueta

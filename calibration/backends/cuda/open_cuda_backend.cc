@@ -1,0 +1,47 @@
+// Puts the backend of a real device together from what this machine has.
+#include <utility>
+
+#include "calibration/backends/cuda/cuda_backend.h"
+#include "calibration/backends/cuda/ops/cublaslt_library.h"
+#include "calibration/backends/cuda/ops/cudnn_library.h"
+#include "calibration/backends/cuda/ops/vector_library.h"
+#include "calibration/backends/manifest/manifest_library.h"
+#include "core/base/errors.h"
+
+namespace gpueta {
+namespace {
+
+// Moves what could be opened to its place, else notes what its lack disables.
+template <class Part, class Place>
+void Add(absl::StatusOr<Part> part, std::string_view disabled, Place&& place, std::vector<std::string>& notes) {
+  if (part.ok()) {
+    place(*std::move(part));
+  } else {
+    notes.push_back(fmt::format("{}: {}", disabled, MessageOf(part.status())));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int ordinal, const CudaOptions& options) {
+  GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<CudaDriver> driver, OpenCudaDriver());
+  CudaParts parts;
+  // CUPTI wants to be there before the device's context.
+  Add(
+      OpenActivityRecorder(), "kernels' names and device times are not recorded (CUPTI)",
+      [&](std::unique_ptr<ActivityRecorder> recorder) { parts.activities = std::move(recorder); }, parts.notes);
+  GPUETA_ASSIGN_OR_RETURN(parts.device, driver->Open(ordinal));
+  Add(
+      driver->OpenCard(ordinal), "clocks, power and throttling go unnoticed (NVML)",
+      [&](std::unique_ptr<Card> card) { parts.card = std::move(card); }, parts.notes);
+  const auto add_library = [&](std::unique_ptr<OperatorLibrary> library) {
+    parts.libraries.push_back(std::move(library));
+  };
+  Add(OpenCublasLt(*parts.device), "no matrix products (cuBLASLt)", add_library, parts.notes);
+  Add(OpenCudnn(*parts.device), "no convolutions (cuDNN)", add_library, parts.notes);
+  Add(LoadVectorLibrary(*parts.device, VectorKernelsPtx()), "no vector operators", add_library, parts.notes);
+  if (options.own_kernels != nullptr) add_library(MakeManifestLibrary(*parts.device, *options.own_kernels));
+  return MakeCudaBackend(std::move(parts), options);
+}
+
+}  // namespace gpueta

@@ -1,0 +1,322 @@
+// Memory-bound operators, written as frameworks write them: elementwise kernels
+// that load and store 16 bytes a thread, row operators with one block a row. Compiled
+// to PTX and loaded by vector_library.cc; the names of the entries are its contract:
+// OP_OPERANDS_DTYPE, e.g. "add_2_fp16".
+//
+// Every entry takes (output, inputs 0 to 2, weights, rows, columns).
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace {
+
+// Arithmetic is in fp32, of fp64 in fp64.
+template <class T>
+struct Arithmetic {
+  using Type = float;
+};
+template <>
+struct Arithmetic<double> {
+  using Type = double;
+};
+template <class T>
+using A = typename Arithmetic<T>::Type;
+
+template <class T>
+__device__ A<T> Load(T x) {
+  return static_cast<A<T>>(x);
+}
+template <class T>
+__device__ T Store(A<T> x) {
+  return static_cast<T>(x);
+}
+
+constexpr int kThreads = 128;  // of a block of an elementwise kernel
+constexpr int kRowThreads = 256;
+constexpr float kScalar = 0.5F;
+
+template <class T>
+struct alignas(16) Pack {
+  static constexpr int kSize = 16 / sizeof(T);
+  T values[kSize];
+};
+
+template <class T, class Op>
+__device__ void Elementwise1(T* out, const T* a, long long n) {
+  constexpr int kSize = Pack<T>::kSize;
+  const long long i = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) * kSize;
+  if (i + kSize <= n) {
+    const Pack<T> x = *reinterpret_cast<const Pack<T>*>(a + i);
+    Pack<T> y;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) y.values[j] = Store<T>(Op::Of(Load(x.values[j])));
+    *reinterpret_cast<Pack<T>*>(out + i) = y;
+  } else {
+    for (long long j = i; j < n; ++j) out[j] = Store<T>(Op::Of(Load(a[j])));
+  }
+}
+
+template <class T, class Op>
+__device__ void Elementwise2(T* out, const T* a, const T* b, long long n) {
+  constexpr int kSize = Pack<T>::kSize;
+  const long long i = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) * kSize;
+  if (i + kSize <= n) {
+    const Pack<T> x = *reinterpret_cast<const Pack<T>*>(a + i);
+    const Pack<T> z = *reinterpret_cast<const Pack<T>*>(b + i);
+    Pack<T> y;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) y.values[j] = Store<T>(Op::Of(Load(x.values[j]), Load(z.values[j])));
+    *reinterpret_cast<Pack<T>*>(out + i) = y;
+  } else {
+    for (long long j = i; j < n; ++j) out[j] = Store<T>(Op::Of(Load(a[j]), Load(b[j])));
+  }
+}
+
+template <class T, class Op>
+__device__ void Elementwise3(T* out, const T* a, const T* b, const T* c, long long n) {
+  constexpr int kSize = Pack<T>::kSize;
+  const long long i = (static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x) * kSize;
+  if (i + kSize <= n) {
+    const Pack<T> x = *reinterpret_cast<const Pack<T>*>(a + i);
+    const Pack<T> z = *reinterpret_cast<const Pack<T>*>(b + i);
+    const Pack<T> w = *reinterpret_cast<const Pack<T>*>(c + i);
+    Pack<T> y;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j)
+      y.values[j] = Store<T>(Op::Of(Load(x.values[j]), Load(z.values[j]), Load(w.values[j])));
+    *reinterpret_cast<Pack<T>*>(out + i) = y;
+  } else {
+    for (long long j = i; j < n; ++j) out[j] = Store<T>(Op::Of(Load(a[j]), Load(b[j]), Load(c[j])));
+  }
+}
+
+#define UNARY(name, expression)        \
+  struct name {                        \
+    template <class F>                 \
+    __device__ static F Of(F x) {      \
+      return static_cast<F>(expression); \
+    }                                  \
+  };
+UNARY(Copy, x)
+UNARY(Relu, x > F(0) ? x : F(0))
+UNARY(Clip, x < F(0) ? F(0) : (x > F(6) ? F(6) : x))
+UNARY(Abs, x < F(0) ? -x : x)
+UNARY(Neg, -x)
+UNARY(Sqrt, sqrtf(x))
+UNARY(Gelu, F(0.5) * x * (F(1) + erff(x * F(0.70710678118654752))))
+UNARY(Erf, erff(x))
+UNARY(Tanh, tanhf(x))
+UNARY(Sigmoid, F(1) / (F(1) + expf(-x)))
+UNARY(Exp, expf(x))
+UNARY(Log, logf(x))
+UNARY(Sin, sinf(x))
+UNARY(Cos, cosf(x))
+UNARY(Silu, x / (F(1) + expf(-x)))
+UNARY(Hardsigmoid, fminf(fmaxf(x + F(3), F(0)), F(6)) * F(0.16666667))
+UNARY(Hardswish, x * fminf(fmaxf(x + F(3), F(0)), F(6)) * F(0.16666667))
+UNARY(Reciprocal, F(1) / x)
+
+// With one operand, binary operators combine with a scalar.
+#define BINARY(name, expression)       \
+  struct name {                        \
+    template <class F>                 \
+    __device__ static F Of(F x, F y) { \
+      return static_cast<F>(expression); \
+    }                                  \
+    template <class F>                 \
+    __device__ static F Of(F x) {      \
+      return Of(x, F(kScalar));        \
+    }                                  \
+  };
+BINARY(Add, x + y)
+BINARY(Sub, x - y)
+BINARY(Mul, x * y)
+BINARY(Div, x / y)
+BINARY(Pow, powf(x, y))
+BINARY(Max, x > y ? x : y)
+BINARY(Min, x < y ? x : y)
+BINARY(Mod, fmodf(x, y))
+BINARY(Compare, x < y ? 1 : 0)
+BINARY(Logical, (x != F(0)) && (y != F(0)) ? 1 : 0)
+BINARY(SiluMul, x / (F(1) + expf(-x)) * y)
+
+struct Where {
+  template <class F>
+  __device__ static F Of(F condition, F x, F y) {
+    return condition != F(0) ? x : y;
+  }
+  template <class F>
+  __device__ static F Of(F condition, F x) {
+    return condition != F(0) ? x : F(kScalar);
+  }
+};
+
+// Sum, or greatest, over the threads of a block; every thread gets it.
+template <class F, class Combine>
+__device__ F BlockReduce(F value, Combine combine) {
+  __shared__ F of_warp[kRowThreads / 32];
+  for (int offset = 16; offset > 0; offset /= 2) value = combine(value, __shfl_xor_sync(~0U, value, offset));
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = of_warp[0];
+  for (int warp = 1; warp < kRowThreads / 32; ++warp) value = combine(value, of_warp[warp]);
+  __syncthreads();
+  return value;
+}
+struct Sum {
+  template <class F>
+  __device__ F operator()(F a, F b) const {
+    return a + b;
+  }
+};
+struct Greatest {
+  template <class F>
+  __device__ F operator()(F a, F b) const {
+    return a > b ? a : b;
+  }
+};
+
+template <class T>
+__device__ void SoftmaxRow(T* out, const T* in, long long columns) {
+  float greatest = -INFINITY;
+  for (long long j = threadIdx.x; j < columns; j += kRowThreads) greatest = fmaxf(greatest, Load(in[j]));
+  greatest = BlockReduce(greatest, Greatest());
+  float sum = 0;
+  for (long long j = threadIdx.x; j < columns; j += kRowThreads) sum += expf(Load(in[j]) - greatest);
+  sum = BlockReduce(sum, Sum());
+  const float scale = 1 / sum;
+  for (long long j = threadIdx.x; j < columns; j += kRowThreads) out[j] = Store<T>(expf(Load(in[j]) - greatest) * scale);
+}
+
+// weights: scale, then shift.
+template <class T>
+__device__ void LayernormRow(T* out, const T* in, const T* weights, long long columns) {
+  float sum = 0;
+  float squares = 0;
+  for (long long j = threadIdx.x; j < columns; j += kRowThreads) {
+    const float x = Load(in[j]);
+    sum += x;
+    squares += x * x;
+  }
+  const float mean = BlockReduce(sum, Sum()) / columns;
+  const float variance = BlockReduce(squares, Sum()) / columns - mean * mean;
+  const float scale = rsqrtf(fmaxf(variance, 0.0F) + 1e-5F);
+  for (long long j = threadIdx.x; j < columns; j += kRowThreads) {
+    out[j] = Store<T>((Load(in[j]) - mean) * scale * Load(weights[j]) + Load(weights[columns + j]));
+  }
+}
+
+template <class T>
+__device__ void RmsnormRow(T* out, const T* in, const T* weights, long long columns) {
+  float squares = 0;
+  for (long long j = threadIdx.x; j < columns; j += kRowThreads) squares += Load(in[j]) * Load(in[j]);
+  const float scale = rsqrtf(BlockReduce(squares, Sum()) / columns + 1e-5F);
+  for (long long j = threadIdx.x; j < columns; j += kRowThreads) {
+    out[j] = Store<T>(Load(in[j]) * scale * Load(weights[j]));
+  }
+}
+
+template <class T>
+__device__ void ReduceRow(T* out, const T* in, long long columns) {
+  float sum = 0;
+  for (long long j = threadIdx.x; j < columns; j += kRowThreads) sum += Load(in[j]);
+  sum = BlockReduce(sum, Sum());
+  if (threadIdx.x == 0) *out = Store<T>(sum);
+}
+
+// Pairs (j, j + columns/2) turn by an angle that falls with j; position is the row.
+template <class T>
+__device__ void RopeRow(T* out, const T* in, long long row, long long columns) {
+  const long long half = columns / 2;
+  for (long long j = threadIdx.x; j < half; j += kRowThreads) {
+    const float angle = row * exp2f(-13.3F * j / half);
+    const float sine = sinf(angle);
+    const float cosine = cosf(angle);
+    const float x = Load(in[j]);
+    const float y = Load(in[half + j]);
+    out[j] = Store<T>(x * cosine - y * sine);
+    out[half + j] = Store<T>(x * sine + y * cosine);
+  }
+  if (columns % 2 != 0 && threadIdx.x == 0) out[columns - 1] = in[columns - 1];
+}
+
+// Rows of a table far apart, as tokens ask for them.
+__device__ long long TokenOf(long long row, long long rows) { return row * 2654435761LL % rows; }
+
+}  // namespace
+
+#define ARGUMENTS(T) \
+  T *out, const T *in0, const T *in1, const T *in2, const T *weights, long long rows, long long columns
+
+#define ENTRY1(op, Op, dtype, T)                                                    \
+  extern "C" __global__ void __launch_bounds__(128) op##_1_##dtype(ARGUMENTS(T)) {  \
+    Elementwise1<T, Op>(out, in0, rows * columns);                                  \
+  }
+#define ENTRY2(op, Op, dtype, T)                                                    \
+  extern "C" __global__ void __launch_bounds__(128) op##_2_##dtype(ARGUMENTS(T)) {  \
+    Elementwise2<T, Op>(out, in0, in1, rows * columns);                             \
+  }
+#define ENTRY3(op, Op, dtype, T)                                                    \
+  extern "C" __global__ void __launch_bounds__(128) op##_3_##dtype(ARGUMENTS(T)) {  \
+    Elementwise3<T, Op>(out, in0, in1, in2, rows * columns);                        \
+  }
+#define ENTRIES12(op, Op, dtype, T) ENTRY1(op, Op, dtype, T) ENTRY2(op, Op, dtype, T)
+#define ROW_ENTRY(op, dtype, T, call)                                               \
+  extern "C" __global__ void __launch_bounds__(256) op##_1_##dtype(ARGUMENTS(T)) {  \
+    for (long long row = blockIdx.x; row < rows; row += gridDim.x) call;            \
+  }
+
+// Of masks and indices too.
+#define MOVING_ENTRIES(dtype, T)         \
+  ENTRY1(copy, Copy, dtype, T)           \
+  ENTRY1(cast, Copy, dtype, T)           \
+  ENTRIES12(add, Add, dtype, T)          \
+  ENTRIES12(sub, Sub, dtype, T)          \
+  ENTRIES12(mul, Mul, dtype, T)          \
+  ENTRIES12(max, Max, dtype, T)          \
+  ENTRIES12(min, Min, dtype, T)          \
+  ENTRIES12(compare, Compare, dtype, T)  \
+  ENTRIES12(logical, Logical, dtype, T)  \
+  ENTRY2(where, Where, dtype, T)         \
+  ENTRY3(where, Where, dtype, T)
+
+#define FLOAT_ENTRIES(dtype, T)                                                                                   \
+  ENTRY1(relu, Relu, dtype, T)                                                                                    \
+  ENTRY1(clip, Clip, dtype, T)                                                                                    \
+  ENTRY1(abs, Abs, dtype, T)                                                                                      \
+  ENTRY1(neg, Neg, dtype, T)                                                                                      \
+  ENTRY1(sqrt, Sqrt, dtype, T)                                                                                    \
+  ENTRY1(gelu, Gelu, dtype, T)                                                                                    \
+  ENTRY1(erf, Erf, dtype, T)                                                                                      \
+  ENTRY1(tanh, Tanh, dtype, T)                                                                                    \
+  ENTRY1(sigmoid, Sigmoid, dtype, T)                                                                              \
+  ENTRY1(exp, Exp, dtype, T)                                                                                      \
+  ENTRY1(log, Log, dtype, T)                                                                                      \
+  ENTRY1(sin, Sin, dtype, T)                                                                                      \
+  ENTRY1(cos, Cos, dtype, T)                                                                                      \
+  ENTRY1(silu, Silu, dtype, T)                                                                                    \
+  ENTRY1(hardsigmoid, Hardsigmoid, dtype, T)                                                                      \
+  ENTRY1(hardswish, Hardswish, dtype, T)                                                                          \
+  ENTRY1(reciprocal, Reciprocal, dtype, T)                                                                        \
+  ENTRIES12(div, Div, dtype, T)                                                                                   \
+  ENTRIES12(pow, Pow, dtype, T)                                                                                   \
+  ENTRIES12(mod, Mod, dtype, T)                                                                                   \
+  ENTRY2(silu_mul, SiluMul, dtype, T)                                                                             \
+  ROW_ENTRY(softmax, dtype, T, SoftmaxRow(out + row * columns, in0 + row * columns, columns))                     \
+  ROW_ENTRY(layernorm, dtype, T, LayernormRow(out + row * columns, in0 + row * columns, weights, columns))        \
+  ROW_ENTRY(rmsnorm, dtype, T, RmsnormRow(out + row * columns, in0 + row * columns, weights, columns))            \
+  ROW_ENTRY(reduce, dtype, T, ReduceRow(out + row, in0 + row * columns, columns))                                 \
+  ROW_ENTRY(rope, dtype, T, RopeRow(out + row * columns, in0 + row * columns, row, columns))                      \
+  ROW_ENTRY(embedding, dtype, T, {                                                                                \
+    const T* from = in0 + TokenOf(row, rows) * columns;                                                           \
+    for (long long j = threadIdx.x; j < columns; j += kRowThreads) out[row * columns + j] = from[j];              \
+  })
+
+MOVING_ENTRIES(fp32, float)
+MOVING_ENTRIES(fp16, __half)
+MOVING_ENTRIES(bf16, __nv_bfloat16)
+MOVING_ENTRIES(fp64, double)
+MOVING_ENTRIES(int8, signed char)
+FLOAT_ENTRIES(fp32, float)
+FLOAT_ENTRIES(fp16, __half)
+FLOAT_ENTRIES(bf16, __nv_bfloat16)

@@ -1,0 +1,257 @@
+// Our vector kernels against references on the CPU. Runs where there is a device;
+// made for compute-sanitizer too.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "calibration/backends/cuda/driver/cuda_driver.h"
+#include "calibration/backends/cuda/driver/device_buffer.h"
+#include "calibration/backends/cuda/ops/operand_memory.h"
+#include "calibration/backends/cuda/ops/vector_library.h"
+
+namespace gpueta {
+namespace {
+
+using Row = std::vector<double>;
+
+double ValueOf(const std::byte* at, DType dtype) {
+  std::uint32_t bits = 0;
+  switch (dtype) {
+    case DType::kFp64: {
+      double value = 0;
+      std::memcpy(&value, at, sizeof value);
+      return value;
+    }
+    case DType::kFp32: std::memcpy(&bits, at, 4); return static_cast<double>(std::bit_cast<float>(bits));
+    case DType::kBf16: std::memcpy(&bits, at, 2); return static_cast<double>(std::bit_cast<float>(bits << 16));
+    case DType::kFp16: {
+      std::memcpy(&bits, at, 2);
+      const int exponent = static_cast<int>(bits >> 10 & 31);
+      const double mantissa = (bits & 1023) / 1024.0;
+      const double magnitude = exponent == 0 ? std::ldexp(mantissa, -14) : std::ldexp(1 + mantissa, exponent - 15);
+      return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+    }
+    default: return static_cast<double>(static_cast<std::int8_t>(*at));
+  }
+}
+
+double ToleranceOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFp64: return 1e-12;
+    case DType::kFp32: return 2e-5;
+    case DType::kFp16: return 2e-3;
+    case DType::kBf16: return 2e-2;
+    default: return 0;
+  }
+}
+
+constexpr double kScalar = 0.5;  // of binary operators with one operand
+double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double Hard(double x) { return std::min(std::max(x + 3, 0.0), 6.0) / 6; }
+
+using Elementwise = std::function<double(double, double, double)>;
+const std::map<std::string, Elementwise> kUnary = {
+    {"copy", [](double x, double, double) { return x; }},
+    {"cast", [](double x, double, double) { return x; }},
+    {"relu", [](double x, double, double) { return std::max(x, 0.0); }},
+    {"clip", [](double x, double, double) { return std::min(std::max(x, 0.0), 6.0); }},
+    {"abs", [](double x, double, double) { return std::abs(x); }},
+    {"neg", [](double x, double, double) { return -x; }},
+    {"sqrt", [](double x, double, double) { return std::sqrt(x); }},
+    {"gelu", [](double x, double, double) { return 0.5 * x * (1 + std::erf(x * M_SQRT1_2)); }},
+    {"erf", [](double x, double, double) { return std::erf(x); }},
+    {"tanh", [](double x, double, double) { return std::tanh(x); }},
+    {"sigmoid", [](double x, double, double) { return Sigmoid(x); }},
+    {"exp", [](double x, double, double) { return std::exp(x); }},
+    {"log", [](double x, double, double) { return std::log(x); }},
+    {"sin", [](double x, double, double) { return std::sin(x); }},
+    {"cos", [](double x, double, double) { return std::cos(x); }},
+    {"silu", [](double x, double, double) { return x * Sigmoid(x); }},
+    {"hardsigmoid", [](double x, double, double) { return Hard(x); }},
+    {"hardswish", [](double x, double, double) { return x * Hard(x); }},
+    {"reciprocal", [](double x, double, double) { return 1 / x; }}};
+const std::map<std::string, Elementwise> kBinary = {
+    {"add", [](double x, double y, double) { return x + y; }},
+    {"sub", [](double x, double y, double) { return x - y; }},
+    {"mul", [](double x, double y, double) { return x * y; }},
+    {"div", [](double x, double y, double) { return x / y; }},
+    {"pow", [](double x, double y, double) { return std::pow(x, y); }},
+    {"max", [](double x, double y, double) { return std::max(x, y); }},
+    {"min", [](double x, double y, double) { return std::min(x, y); }},
+    {"mod", [](double x, double y, double) { return std::fmod(x, y); }},
+    {"compare", [](double x, double y, double) { return x < y ? 1.0 : 0.0; }},
+    {"logical", [](double x, double y, double) { return x != 0 && y != 0 ? 1.0 : 0.0; }}};
+const std::map<std::string, Elementwise> kBinaryOnly = {
+    {"silu_mul", [](double x, double y, double) { return x * Sigmoid(x) * y; }},
+    {"where", [](double x, double y, double) { return x != 0 ? y : kScalar; }}};
+const std::map<std::string, Elementwise> kTernary = {
+    {"where", [](double x, double y, double z) { return x != 0 ? y : z; }}};
+
+Row Softmax(const Row& x) {
+  const double greatest = *std::max_element(x.begin(), x.end());
+  Row y;
+  for (double v : x) y.push_back(std::exp(v - greatest));
+  const double sum = std::accumulate(y.begin(), y.end(), 0.0);
+  for (double& v : y) v /= sum;
+  return y;
+}
+Row Norm(const Row& x, const Row& weights, bool centred) {
+  const auto n = static_cast<double>(x.size());
+  const double mean = centred ? std::accumulate(x.begin(), x.end(), 0.0) / n : 0;
+  double squares = 0;
+  for (double v : x) squares += (v - mean) * (v - mean);
+  const double scale = 1 / std::sqrt(squares / n + 1e-5);
+  Row y;
+  for (std::size_t j = 0; j < x.size(); ++j)
+    y.push_back((x[j] - mean) * scale * weights[j] + (centred ? weights[x.size() + j] : 0));
+  return y;
+}
+Row Rope(const Row& x, double row) {
+  Row y = x;
+  const std::size_t half = x.size() / 2;
+  for (std::size_t j = 0; j < half; ++j) {
+    const double angle = row * std::exp2(-13.3 * static_cast<double>(j) / static_cast<double>(half));
+    y[j] = x[j] * std::cos(angle) - x[half + j] * std::sin(angle);
+    y[half + j] = x[j] * std::sin(angle) + x[half + j] * std::cos(angle);
+  }
+  return y;
+}
+
+class VectorKernelsDeviceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto driver = OpenCudaDriver();
+    if (!driver.ok()) GTEST_SKIP() << driver.status();
+    driver_ = *std::move(driver);
+    device_ = driver_->Open(0).value();
+    library_ = LoadVectorLibrary(*device_, VectorKernelsPtx()).value();
+    stream_ = device_->CreateStream().value();
+  }
+
+  struct Ran {
+    std::vector<Row> inputs;  // of all elements
+    Row weights;
+    Row output;
+  };
+  Ran Run(const Vector& vector, DType dtype) {
+    const auto operation = library_->Prepare({.dtype = dtype, .work = vector}).value();
+    const OperandBytes& bytes = operation->bytes();
+    const std::size_t size = static_cast<std::size_t>(BitsOf(dtype).activation) / 8;
+    Ran ran;
+    Operands operands;
+    std::vector<DeviceBuffer> buffers;
+    const auto place = [&](std::size_t count, Row& values) {
+      std::vector<std::byte> data = RandomElements(count, dtype);
+      // Inputs differ: one is the other, shifted.
+      std::rotate(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(buffers.size() * size % count), data.end());
+      buffers.push_back(DeviceBuffer::Allocate(*device_, count).value());
+      EXPECT_TRUE(device_->CopyToDevice(buffers.back().pointer(), data).ok());
+      for (std::size_t i = 0; i < count; i += size) values.push_back(ValueOf(data.data() + i, dtype));
+      return buffers.back().pointer();
+    };
+    for (std::size_t i = 0; i < static_cast<std::size_t>(vector.operands); ++i)
+      operands.inputs[i] = place(bytes.inputs[i], ran.inputs.emplace_back());
+    if (bytes.weights > 0) operands.weights = place(bytes.weights, ran.weights);
+    Row ignored;
+    operands.output = place(bytes.output, ignored);
+    EXPECT_TRUE(operation->Enqueue(operands, stream_).ok());
+    EXPECT_TRUE(device_->Synchronize(stream_).ok());
+    std::vector<std::byte> output(bytes.output);
+    EXPECT_TRUE(device_->CopyToHost(output, operands.output).ok());
+    for (std::size_t i = 0; i < output.size(); i += size) ran.output.push_back(ValueOf(output.data() + i, dtype));
+    return ran;
+  }
+
+  void CheckElementwise(const std::string& op, int operands, const Elementwise& reference, DType dtype) {
+    // Whole packs, and some elements more.
+    for (std::int64_t cols : {1, 7, 1'024, 5'003}) {
+      const Ran ran = Run({.op = op, .rows = 3, .cols = cols, .operands = operands}, dtype);
+      for (std::size_t i = 0; i < ran.output.size(); ++i) {
+        const double x = ran.inputs[0][i];
+        const double y = operands > 1 ? ran.inputs[1][i] : dtype == DType::kInt8 ? 0.5 : kScalar;
+        const double expected = reference(x, y, operands > 2 ? ran.inputs[2][i] : 0);
+        if (dtype == DType::kInt8) {
+          EXPECT_EQ(ran.output[i], static_cast<double>(static_cast<std::int8_t>(expected))) << op;
+        } else if (std::isfinite(expected)) {
+          EXPECT_NEAR(ran.output[i], expected, ToleranceOf(dtype) * (1 + std::abs(expected))) << op;
+        }
+      }
+    }
+  }
+  void CheckRows(const std::string& op, DType dtype,
+                 const std::function<Row(const Row&, const Row&, double)>& reference) {
+    for (std::int64_t cols : {2, 64, 1'000, 4'098}) {
+      constexpr std::int64_t kRows = 5;
+      const Ran ran = Run({.op = op, .rows = kRows, .cols = cols}, dtype);
+      const auto per_row = ran.output.size() / kRows;
+      for (std::size_t row = 0; row < kRows; ++row) {
+        const auto begin = ran.inputs[0].begin() + static_cast<std::ptrdiff_t>(row) * cols;
+        const Row expected = reference(Row(begin, begin + cols), ran.weights, static_cast<double>(row));
+        for (std::size_t j = 0; j < per_row; ++j) {
+          EXPECT_NEAR(ran.output[row * per_row + j], expected[j], 4 * ToleranceOf(dtype) * (1 + std::abs(expected[j])))
+              << op << " row " << row << " column " << j;
+        }
+      }
+    }
+  }
+
+  std::unique_ptr<CudaDriver> driver_;
+  std::unique_ptr<CudaDevice> device_;
+  std::unique_ptr<OperatorLibrary> library_;
+  StreamHandle stream_{};
+};
+
+constexpr DType kFloats[] = {DType::kFp32, DType::kFp16, DType::kBf16};
+
+TEST_F(VectorKernelsDeviceTest, ElementwiseOperators) {
+  for (DType dtype : kFloats) {
+    for (const auto& [op, reference] : kUnary) CheckElementwise(op, 1, reference, dtype);
+    for (const auto& [op, reference] : kBinary) {
+      CheckElementwise(op, 1, reference, dtype);
+      CheckElementwise(op, 2, reference, dtype);
+    }
+    for (const auto& [op, reference] : kBinaryOnly) CheckElementwise(op, 2, reference, dtype);
+    for (const auto& [op, reference] : kTernary) CheckElementwise(op, 3, reference, dtype);
+  }
+}
+
+TEST_F(VectorKernelsDeviceTest, ElementwiseOperatorsOfIndicesAndMasks) {
+  for (DType dtype : {DType::kFp64, DType::kInt8}) {
+    for (const char* op : {"add", "sub", "max", "min", "compare", "logical"})
+      CheckElementwise(op, 2, kBinary.at(op), dtype);
+    CheckElementwise("copy", 1, kUnary.at("copy"), dtype);
+    CheckElementwise("where", 3, kTernary.at("where"), dtype);
+  }
+}
+
+TEST_F(VectorKernelsDeviceTest, RowOperators) {
+  for (DType dtype : kFloats) {
+    CheckRows("softmax", dtype, [](const Row& x, const Row&, double) { return Softmax(x); });
+    CheckRows("layernorm", dtype, [](const Row& x, const Row& w, double) { return Norm(x, w, true); });
+    CheckRows("rmsnorm", dtype, [](const Row& x, const Row& w, double) { return Norm(x, w, false); });
+    CheckRows("rope", dtype, [](const Row& x, const Row&, double row) { return Rope(x, row); });
+    CheckRows("reduce", dtype,
+              [](const Row& x, const Row&, double) { return Row{std::accumulate(x.begin(), x.end(), 0.0)}; });
+  }
+}
+
+TEST_F(VectorKernelsDeviceTest, EmbeddingGathersRowsOfTheTable) {
+  constexpr std::int64_t kRows = 17;
+  constexpr std::int64_t kCols = 96;
+  const Ran ran = Run({.op = "embedding", .rows = kRows, .cols = kCols}, DType::kFp32);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    const std::int64_t token = row * 2654435761LL % kRows;
+    for (std::int64_t j = 0; j < kCols; ++j) {
+      EXPECT_EQ(ran.output[static_cast<std::size_t>(row * kCols + j)],
+                ran.inputs[0][static_cast<std::size_t>(token * kCols + j)]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpueta

@@ -1,0 +1,37 @@
+// A GPU as a host: fewer SMs, less of the L2 cache, and where allowed a lower
+// clock.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "calibration/backends/cuda/driver/card.h"
+#include "calibration/backends/cuda/driver/cuda_device.h"
+#include "calibration/control/card/guarded_card.h"
+#include "calibration/control/device_control.h"
+
+namespace gpueta {
+
+// What the control is put together from. Tests put in simulated parts.
+struct CudaHost {
+  std::unique_ptr<CudaDevice> device;
+  std::unique_ptr<Card> card;  // null: the clock stays as it is
+  // On a part of the device; libraries are opened on that part.
+  std::function<absl::StatusOr<std::unique_ptr<Backend>>(std::unique_ptr<CudaDevice>)> open_backend;
+  MicrosecondClock clock;
+};
+
+struct CudaControlOptions {
+  bool allow_card_settings = false;
+  GuardOptions guard;
+};
+
+// Knobs: units are SMs, by green contexts; cache_set_aside is the part of the L2
+// cache kept for accesses that are marked as persisting, of which there are
+// none; core_clock_mhz with allow_card_settings, locked through NVML. Contention
+// and the memory clock are not there yet. UNIMPLEMENTED before CUDA 12.4; errors
+// as GuardedCard::Open.
+absl::StatusOr<std::unique_ptr<DeviceControl>> MakeCudaControl(CudaHost host, const CudaControlOptions& options);
+
+}  // namespace gpueta

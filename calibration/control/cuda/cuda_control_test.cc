@@ -1,0 +1,116 @@
+// On a simulated GPU: units and clocks have an effect, the L2 cache has none.
+#include "calibration/control/cuda/cuda_control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "calibration/backends/cuda/cuda_backend.h"
+#include "calibration/backends/cuda/simulated/simulated_library.h"
+#include "calibration/control/emulate.h"
+#include "core/base/errors.h"
+
+namespace gpueta {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::TempDir;
+
+class Host {
+ public:
+  explicit Host(SimulatedGpu gpu = {}) : driver(std::move(gpu)) {}
+
+  absl::StatusOr<std::unique_ptr<DeviceControl>> Open(bool allow_card_settings) {
+    CudaHost host{.device = driver.OpenSimulated(), .card = driver.OpenCard(0).value(), .clock = driver.Time().now};
+    host.open_backend = [this](std::unique_ptr<CudaDevice> part) {
+      CudaParts parts;
+      parts.libraries.push_back(MakeSimulatedLibrary(dynamic_cast<SimulatedDevice&>(*part)));
+      parts.device = std::move(part);
+      parts.card = driver.OpenCard(0).value();
+      parts.time = driver.Time();
+      return MakeCudaBackend(std::move(parts), {});
+    };
+    return MakeCudaControl(std::move(host),
+                           {.allow_card_settings = allow_card_settings,
+                            .guard = {.state_directory = state_directory, .program = GPUETA_CARD_GUARD_BINARY}});
+  }
+  ~Host() { std::filesystem::remove_all(state_directory); }
+
+  SimulatedDriver driver;
+  std::string state_directory = TempDir() + "cuda_control_test." + std::to_string(getpid());
+};
+
+Configuration With(const DeviceControl& control, Knob knob, double value) {
+  Configuration configuration = Unrestricted(control.space());
+  At(configuration, knob) = value;
+  return configuration;
+}
+
+TEST(CudaControlTest, FewerSmsComputeSlower) {
+  Host host;
+  const auto control = host.Open(false).value();
+  EXPECT_EQ(control->space().range(Knob::kUnits)->most, 72);
+  ASSERT_TRUE(control->Apply(Unrestricted(control->space())).ok());
+  const DeviceSpec whole = control->MeasureSpec().value();
+  ASSERT_TRUE(control->Apply(With(*control, Knob::kUnits, 36)).ok());
+  const DeviceSpec half = control->MeasureSpec().value();
+  EXPECT_NEAR(half.fp32_tflops / whole.fp32_tflops, 0.5, 0.03);
+  EXPECT_NEAR(half.mem_bandwidth_gb_s / whole.mem_bandwidth_gb_s, 1, 0.05);
+  EXPECT_EQ(half.sm_count, 36);
+}
+
+TEST(CudaControlTest, ClocksAreSetOnlyIfAllowedAndRestored) {
+  Host host;
+  {
+    const auto control = host.Open(false).value();
+    EXPECT_FALSE(control->space().range(Knob::kCoreClock).has_value());
+  }
+  const auto control = host.Open(true).value();
+  ASSERT_TRUE(control->space().range(Knob::kCoreClock).has_value());
+  EXPECT_EQ(control->space().range(Knob::kCoreClock)->most, 1500);
+  ASSERT_TRUE(control->Apply(With(*control, Knob::kCoreClock, 900)).ok());
+  EXPECT_EQ(host.driver.state().locked_sm_mhz, 900);
+  ASSERT_TRUE(control->Restore().ok());
+  EXPECT_EQ(host.driver.state().locked_sm_mhz, 0);
+}
+
+TEST(CudaControlTest, ClocksThatAnAdministratorSetAreLeftAlone) {
+  SimulatedGpu gpu;
+  gpu.stretches = {{.end_us = 1e18, .limits = static_cast<std::uint32_t>(ClockLimit::kSetting)}};
+  Host host(gpu);
+  const auto control = host.Open(true).value();
+  const auto applied = control->Apply(With(*control, Knob::kCoreClock, 900));
+  EXPECT_EQ(applied.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(applied.status()), HasSubstr("set already"));
+  EXPECT_EQ(host.driver.state().locked_sm_mhz, 0);
+}
+
+// A GPU with a quarter of the SMs, everything else alike.
+TEST(CudaControlTest, ASmallerGpuIsPredictedFromALargerOne) {
+  SimulatedGpu small;
+  small.properties.sm_count /= 4;
+  for (auto& [dtype, tflops] : small.tflops) tflops /= 4;
+  std::vector<Kernel> model;
+  for (const std::int64_t n : {1024, 2048, 4096}) {
+    model.push_back({.dtype = DType::kFp32, .work = Gemm{.m = 1024, .n = n, .k = 1024}});
+    model.push_back({.dtype = DType::kFp32, .work = Vector{.op = "add", .rows = 4096, .cols = n, .operands = 2}});
+  }
+  Host truth(small);
+  const auto alone = truth.Open(false).value();
+  Backend& backend = **alone->Apply(Unrestricted(alone->space()));
+  const double true_us = MeasureGraph(backend, model, {}, truth.driver.Time().now)->total.latency_us;
+  const DeviceRates target{.spec = alone->MeasureSpec().value()};
+
+  Host host;
+  const auto control = host.Open(false).value();
+  const auto emulation = Emulate(*control, target, model, {}, host.driver.Time().now);
+  ASSERT_TRUE(emulation.ok()) << emulation.status();
+  EXPECT_THAT(emulation->configuration_text, ::testing::ContainsRegex("units (16|20) of 72"));
+  EXPECT_NEAR(emulation->estimate.latency_us.p50 / true_us, 1, 0.05);
+  EXPECT_LE(true_us, emulation->estimate.latency_us.p99);
+}
+
+}  // namespace
+}  // namespace gpueta

@@ -1,0 +1,50 @@
+#include "calibration/worker/device_lock.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace gpueta {
+namespace {
+
+std::string Name() { return "lock-test-" + std::to_string(getpid()); }
+
+TEST(DeviceLockTest, OneHoldsItAtATime) {
+  auto first = DeviceLock::Acquire(testing::TempDir(), Name());
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(DeviceLock::Acquire(testing::TempDir(), Name()).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(DeviceLock::Acquire(testing::TempDir(), Name() + "-other").ok());
+  { const DeviceLock gone = *std::move(first); }
+  EXPECT_TRUE(DeviceLock::Acquire(testing::TempDir(), Name()).ok());
+}
+
+TEST(DeviceLockTest, AKilledHolderLetsGo) {
+  const std::string name = Name() + "-killed";
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t holder = fork();
+  if (holder == 0) {
+    const auto lock = DeviceLock::Acquire(testing::TempDir(), name);
+    const char held = lock.ok() ? 'y' : 'n';
+    if (write(ready[1], &held, 1) == 1) pause();
+    _exit(0);
+  }
+  char held = 0;
+  ASSERT_EQ(read(ready[0], &held, 1), 1);
+  EXPECT_EQ(held, 'y');
+  EXPECT_FALSE(DeviceLock::Acquire(testing::TempDir(), name).ok());
+  kill(holder, SIGKILL);
+  waitpid(holder, nullptr, 0);
+  EXPECT_TRUE(DeviceLock::Acquire(testing::TempDir(), name).ok());
+}
+
+TEST(DeviceLockTest, SaysWhichFileCannotBeMade) {
+  const auto lock = DeviceLock::Acquire("/nonexistent", "gpu");
+  EXPECT_EQ(lock.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(lock.status().message()).find("/nonexistent/gpueta-gpu.lock"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gpueta

@@ -1,0 +1,44 @@
+#include "core/graph/passes/named_pass.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/graph/passes/fusion.h"
+
+namespace gpueta {
+namespace {
+
+constexpr std::array<NamedPass, 5> kPasses = {{
+    {"fuse-elementwise", "runs of vector operators become one pass, as compilers do", FuseElementwise},
+    {"fuse-epilogues", "bias, batch norm and activation go into the product or convolution before them", FuseEpilogues},
+    {"fuse-residual-norms", "residual sum and norm become one kernel", FuseResidualNorms},
+    {"fuse-attention", "product, softmax and product become fused attention", FuseAttention},
+    {"merge-products", "products of one input stand side by side", MergeProducts},
+}};
+
+std::size_t KernelsThatRunIn(const Graph& graph) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(graph.nodes, [](const GraphNode& node) { return node.costing != Costing::kFree; }));
+}
+
+}  // namespace
+
+std::span<const NamedPass> NamedPasses() { return kPasses; }
+
+const NamedPass* FindPass(std::string_view name) {
+  const auto it = std::ranges::find(kPasses, name, &NamedPass::name);
+  return it == kPasses.end() ? nullptr : &*it;
+}
+
+PassLog::PassLog(const Graph& graph) : kernels_(KernelsThatRunIn(graph)) {}
+
+void PassLog::Add(std::string_view pass, const Graph& graph) {
+  const std::size_t now = KernelsThatRunIn(graph);
+  lines_.push_back(now == kernels_ ? fmt::format("{}: {} kernels", pass, now)
+                                   : fmt::format("{}: {} kernels become {}", pass, kernels_, now));
+  kernels_ = now;
+}
+
+}  // namespace gpueta
