@@ -4,10 +4,12 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <set>
 
 #include "core/base/errors.h"
 #include "core/device/machine_of.h"
 #include "core/fit/family_fit.h"
+#include "core/fit/folds.h"
 #include "core/fit/gaussian_process.h"
 #include "core/fit/inter_gpu_fit.h"
 #include "core/fit/standardiser.h"
@@ -35,9 +37,23 @@ std::vector<const Measurement*> WithOtherDTypes(const TableKey& key, const RowsB
   return rows;
 }
 
+// A number for each shape, types apart from it, from 0 on.
+std::vector<std::size_t> ShapeOfEachRow(const TableData& data) {
+  std::map<std::vector<double>, std::size_t> numbers;
+  std::vector<std::size_t> shapes;
+  for (Eigen::Index r = 0; r < data.size(); ++r) {
+    const Eigen::VectorXd dims = data.dims.row(r);
+    const auto [at, is_new] = numbers.try_emplace({dims.begin(), dims.end()}, numbers.size());
+    shapes.push_back(at->second);
+  }
+  return shapes;
+}
+
 // Moves the rows of other types to where those of the table's own type are:
 // reducing in another type takes some per cent more or less, by operator and
-// size. A process over all rows with the type as one more input says how much.
+// size. A process over rows with the type as one more input says how much; it has
+// not seen the shapes that it moves, or else a row would carry the noise of its
+// twin of the own type into what is held out for intervals.
 void AlignOtherDTypes(TableData& data, std::uint64_t seed) {
   const auto is_own = [&](Eigen::Index r) {
     return data.rows[static_cast<std::size_t>(r)]->kernel.dtype == data.key.dtype;
@@ -46,13 +62,25 @@ void AlignOtherDTypes(TableData& data, std::uint64_t seed) {
   Eigen::MatrixXd features = data.Features();
   features.conservativeResize(Eigen::NoChange, features.cols() + 1);
   for (Eigen::Index r = 0; r < data.size(); ++r) features.rightCols<1>()(r) = is_own(r) ? 1 : 0;
+  Eigen::MatrixXd as_own = features;
+  as_own.rightCols<1>().setOnes();
   const Standardiser standardise(features);
   constexpr Eigen::Index kMostRows = 2000;  // an exact process of more takes too long
-  const auto some = Eigen::seq(0, Eigen::last, (data.size() + kMostRows - 1) / kMostRows);
-  const auto process = GaussianProcess::Fit(standardise(features(some, Eigen::all)), left_over(some), {.seed = seed});
-  const Eigen::VectorXd as_they_are = process.Mean(standardise(features));
-  features.rightCols<1>().setOnes();
-  data.ln_us += process.Mean(standardise(features)) - as_they_are;
+  const Eigen::Index step = (data.size() + kMostRows - 1) / kMostRows;
+  const std::vector<std::size_t> shapes = ShapeOfEachRow(data);
+  for (const Fold& fold : Folds(static_cast<Eigen::Index>(1 + *std::ranges::max_element(shapes)), seed)) {
+    const std::set<Eigen::Index> held_out(fold.test.begin(), fold.test.end());
+    std::vector<Eigen::Index> seen, moved;
+    for (Eigen::Index r = 0; r < data.size(); ++r) {
+      const bool is_held_out = held_out.contains(static_cast<Eigen::Index>(shapes[static_cast<std::size_t>(r)]));
+      if (!is_held_out && r % step == 0) seen.push_back(r);
+      if (is_held_out && !is_own(r)) moved.push_back(r);
+    }
+    if (seen.empty() || moved.empty()) continue;
+    const auto process = GaussianProcess::Fit(standardise(features(seen, Eigen::all)), left_over(seen), {.seed = seed});
+    data.ln_us(moved) +=
+        process.Mean(standardise(as_own(moved, Eigen::all))) - process.Mean(standardise(features(moved, Eigen::all)));
+  }
 }
 
 std::vector<ProfileSource> SourcesOf(std::span<const Measurement> rows) {
