@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -91,6 +90,12 @@ void AddQuestionOptions(CLI::App& command, ModelQuestion& question) {
   command.add_option("--spec", question.spec, "CSV with a spec row, for a device outside the catalogue")
       ->check(CLI::ExistingFile);
   AddEstimatorOption(command, question.estimator);
+  command.add_option("--host-issue", question.host_issue,
+                     "What the host takes to issue a plain kernel in eager mode, e.g. 7us, if it is known");
+  command
+      .add_option("--host-copy", question.host_copy_gb_s,
+                  "GB/s at which it copies a model's inputs to the device, if that is known")
+      ->check(CLI::PositiveNumber);
   AddDimOptions(command, question.dims);
   AddRunOptions(command, question.run);
 }
@@ -102,6 +107,10 @@ absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const G
   open.options_.estimator = question.estimator;
   GPUETA_ASSIGN_OR_RETURN(const RunMode mode, ParseRunMode(question.run.mode));
   open.options_.mode = ExecutionOf(mode);
+  if (!question.host_issue.empty()) {
+    GPUETA_ASSIGN_OR_RETURN(open.options_.host.issue_us, ParseDuration("--host-issue", question.host_issue));
+  }
+  open.options_.host.copy_gb_s = question.host_copy_gb_s;
   open.registered_ = !globals.server.empty() && !std::filesystem::exists(question.model);
   if (open.registered_) {
     GPUETA_ASSIGN_OR_RETURN(open.graph_, SymbolsOfRegistered(question, globals));

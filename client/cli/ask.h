@@ -29,6 +29,8 @@ struct ModelQuestion {
   RunArgs run;
   std::string spec;  // file with a spec row; empty: the catalogue's
   std::string estimator;
+  std::string host_issue;  // a duration; empty: not known
+  double host_copy_gb_s = 0;
 };
 
 // --profile, --device, --spec, --estimator, dims and how the model runs.

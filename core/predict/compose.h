@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -27,7 +28,7 @@ struct ExecutionModel {
   double gap_us = 0;         // between two kernels
   // What whole models taught of the machine: then the host's time comes from
   // there, and a step copies its inputs to the device.
-  const LearntMachine* learnt = nullptr;
+  std::shared_ptr<const LearntMachine> learnt;
   double input_bytes = 0;
 };
 

@@ -153,24 +153,39 @@ absl::StatusOr<Estimate> AsRun(const Kernel& kernel) {
 
 TEST(ComposeGraphTest, AStepOnALearntMachineCopiesItsInputs) {
   const Graph graph = Chain(10);
-  const LearntMachine machine = Learnt(0);
+  const auto machine = std::make_shared<const LearntMachine>(Learnt(0));
   const auto us = [&](double bytes) {
-    return ComposeGraph(graph, KernelsOf(graph), {.learnt = &machine, .input_bytes = bytes}, AsRun)->latency_us.p50;
+    return ComposeGraph(graph, KernelsOf(graph), {.learnt = machine, .input_bytes = bytes}, AsRun)->latency_us.p50;
   };
-  EXPECT_NEAR(us(8e6) - us(0), machine.CopyUs(8e6), 1e-6);
-  EXPECT_GT(us(0), machine.StepFixedUs());
+  EXPECT_NEAR(us(8e6) - us(0), machine->CopyUs(8e6), 1e-6);
+  EXPECT_GT(us(0), machine->StepFixedUs());
 }
 
 TEST(ComposeGraphTest, IntervalsAreAsWideAsTheMachineIsUnknown) {
   const Graph graph = Chain(200);  // of tiny products: the host decides
   const auto width = [&](double launch_ln_deviation) {
-    const LearntMachine machine = Learnt(launch_ln_deviation);
-    const Quantiles q = ComposeGraph(graph, KernelsOf(graph), {.learnt = &machine}, AsRun)->latency_us;
+    const auto machine = std::make_shared<const LearntMachine>(Learnt(launch_ln_deviation));
+    const Quantiles q = ComposeGraph(graph, KernelsOf(graph), {.learnt = machine}, AsRun)->latency_us;
     EXPECT_GE(q.p99, q.p90);
     return std::log(q.p90 / q.p50);
   };
   EXPECT_LT(width(0), 0.13);
   EXPECT_NEAR(width(0.5), 1.2816 * 0.5, 0.1);
+}
+
+TEST(InHostTest, WhatIsKnownOfAHostTakesThePlaceOfWhatWasLearnt) {
+  WholeModel learnt = Learnt(0.5).learnt();
+  learnt.covariance[WholeModel::kCompute][WholeModel::kLaunch] = 0.1;
+  learnt.covariance[WholeModel::kCopy][WholeModel::kCopy] = 0.3;
+  const WholeModel known = InHost(learnt, {.issue_us = 11});
+  EXPECT_DOUBLE_EQ(std::exp(known.departure[WholeModel::kLaunch]), 11);
+  EXPECT_EQ(known.covariance[WholeModel::kLaunch][WholeModel::kLaunch], 0);
+  EXPECT_EQ(known.covariance[WholeModel::kCompute][WholeModel::kLaunch], 0);
+  EXPECT_EQ(known.departure[WholeModel::kCopy], learnt.departure[WholeModel::kCopy]);
+  EXPECT_EQ(known.covariance[WholeModel::kCopy][WholeModel::kCopy], 0.3);
+  const LearntMachine machine(DeviceSpec{.slug = "card", .sm_count = 40, .fp32_tflops = 8},
+                              InHost(learnt, {.copy_gb_s = 4}));
+  EXPECT_NEAR(machine.CopyUs(8e6), 2000, 1e-6);
 }
 
 }  // namespace

@@ -83,8 +83,13 @@ EstimateOptions Predictor::KernelOptionsOf(const EstimateOptions& of_graph) cons
 ExecutionModel Predictor::ExecutionOf(const EstimateOptions& of_graph) const {
   if (IsCpu(state_->spec)) return {};
   if (of_graph.mode == ExecutionMode::kGraph) return {.gap_us = kGraphGapUs};
-  if (state_->learnt_machine != nullptr) return {.learnt = state_->learnt_machine.get()};
-  return {.host_issue_us = state_->host_issue_us > 0 ? state_->host_issue_us : kTypicalHostIssueUs};
+  if (state_->learnt_machine != nullptr) {
+    if (of_graph.host == HostRates{}) return {.learnt = state_->learnt_machine};
+    return {.learnt = std::make_shared<const LearntMachine>(state_->spec,
+                                                            InHost(state_->learnt_machine->learnt(), of_graph.host))};
+  }
+  const double known_us = of_graph.host.issue_us > 0 ? of_graph.host.issue_us : state_->host_issue_us;
+  return {.host_issue_us = known_us > 0 ? known_us : kTypicalHostIssueUs};
 }
 
 absl::StatusOr<RegimeShares> Predictor::Regime(const Kernel& kernel, const EstimateOptions& options) const {

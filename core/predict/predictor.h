@@ -20,6 +20,7 @@
 #include "core/predict/estimate.h"
 #include "core/predict/regime.h"
 #include "core/profile/profile.h"
+#include "core/profile/whole_model.h"
 
 namespace gpueta {
 
@@ -34,6 +35,7 @@ struct EstimateOptions {
   // those of `timing`. What they say is converted to `timing`.
   std::optional<Timing> measured_in;
   ExecutionMode mode = ExecutionMode::kEager;  // graphs only
+  HostRates host;                              // that issues a graph's kernels in eager mode
   // A form by name, see EstimatorNames(); empty: the best one.
   std::string estimator;
   // What observations taught about the device; nullptr: nothing. Must outlive

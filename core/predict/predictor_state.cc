@@ -74,18 +74,11 @@ std::shared_ptr<const CompiledProfile> MovedTo(const DeviceSpec& spec, std::shar
 // devices' with what was measured of its host.
 WholeModel LearntFrom(const CompiledProfile* own, const CompiledProfile* transfer) {
   if (own != nullptr && !own->loaded().profile.whole_model.empty()) return own->loaded().profile.whole_model;
-  if (transfer == nullptr) return {};
-  WholeModel learnt = transfer->loaded().profile.whole_model;
-  if (learnt.empty() || own == nullptr) return learnt;
-  const auto know = [&learnt](std::size_t way, double ln) {
-    learnt.departure[way] = ln;
-    for (std::size_t other = 0; other < WholeModel::kDepartures; ++other)
-      learnt.covariance[way][other] = learnt.covariance[other][way] = 0;
-  };
+  if (transfer == nullptr || transfer->loaded().profile.whole_model.empty()) return {};
+  const WholeModel& learnt = transfer->loaded().profile.whole_model;
+  if (own == nullptr) return learnt;
   const Profile& profile = own->loaded().profile;
-  if (profile.host_issue_us > 0) know(WholeModel::kLaunch, std::log(profile.host_issue_us));
-  if (profile.host_copy_gb_s > 0) know(WholeModel::kCopy, std::log(1e-3 / profile.host_copy_gb_s));
-  return learnt;
+  return InHost(learnt, {profile.host_issue_us, profile.host_copy_gb_s});
 }
 
 Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Machine<double>& machine,
@@ -146,7 +139,7 @@ Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile
     }
   }
   if (WholeModel learnt = LearntFrom(own.get(), transfer.get()); !learnt.empty())
-    learnt_machine = std::make_unique<const LearntMachine>(spec, std::move(learnt));
+    learnt_machine = std::make_shared<const LearntMachine>(spec, std::move(learnt));
   if (own == nullptr) return;
   const Profile& profile = own->loaded().profile;
   for (const Table& table : profile.tables) {

@@ -60,7 +60,7 @@ struct Predictor::State {
   double eager_floor_us = kTypicalEagerFloorUs;
   double host_issue_us = 0;
   // What whole models taught of this device, or of others; null: nothing.
-  std::unique_ptr<const LearntMachine> learnt_machine;
+  std::shared_ptr<const LearntMachine> learnt_machine;
 
   const Machine<double>& MachineFor(const Kernel& kernel) const;
 

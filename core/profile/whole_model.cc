@@ -215,6 +215,18 @@ double OverlapUs(double device_us, double host_us) {
          std::pow(std::pow(device_us / larger, kHostPower) + std::pow(host_us / larger, kHostPower), 1 / kHostPower);
 }
 
+WholeModel InHost(WholeModel learnt, const HostRates& host) {
+  const auto know = [&learnt](WholeModel::Way way, double ln) {
+    learnt.departure[way] = ln;
+    for (std::size_t other = 0; other < WholeModel::kDepartures; ++other)
+      learnt.covariance[way][other] = learnt.covariance[other][way] = 0;
+  };
+  constexpr double kBytesPerUs = 1e3;  // at 1 GB/s
+  if (host.issue_us > 0) know(WholeModel::kLaunch, std::log(host.issue_us));
+  if (host.copy_gb_s > 0) know(WholeModel::kCopy, -std::log(host.copy_gb_s * kBytesPerUs));
+  return learnt;
+}
+
 LearntMachine::LearntMachine(const DeviceSpec& spec, WholeModel learnt) : learnt_(std::move(learnt)) {
   for (const DType dtype : kAllDTypes) forms_.emplace_back(spec, dtype, learnt_.theta, learnt_.departure);
   launch_us_ = std::exp(learnt_.departure[WholeModel::kLaunch]);
@@ -253,12 +265,14 @@ WholeModel WholeModelFor(const WholeModel& pooled, std::span<const DeviceSpec> p
   for (std::size_t v = 0; v < WholeModel::kDepartures; ++v) {
     const ParamSpec& param = kDepartureParams[v];
     const double deviation = (param.high - param.start) / 4;
+    double typical = specs.empty() ? param.start : 0;
+    for (const WholeModel::Departure& departure : departures)
+      typical += departure[v] / static_cast<double>(departures.size());
+    out.departure[v] = typical;
     // What a host is like does not depend on the card in it.
-    const bool of_host = v >= 2;
-    double mean = specs.empty() ? param.start : 0;
-    for (std::size_t i = 0; i < specs.size(); ++i)
-      mean += departures[i][v] * (of_host ? 1 / static_cast<double>(specs.size()) : relatives.weights[i]);
-    out.departure[v] = mean;
+    const bool of_host = v == WholeModel::kLaunch || v == WholeModel::kCopy;
+    for (std::size_t i = 0; i < specs.size() && !of_host; ++i)
+      out.departure[v] += relatives.weights[i] * (departures[i][v] - typical);
     out.covariance[v] = {};
     out.covariance[v][v] = deviation * deviation * (of_host || specs.empty() ? 1 : relatives.variance);
   }

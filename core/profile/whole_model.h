@@ -93,6 +93,17 @@ double OverlapUs(double device_us, double host_us);
 // What a step takes besides: entering it, whatever is in it.
 double StepFixedUs(std::span<const double> theta);
 
+// What is known of a host, whatever card is in it.
+struct HostRates {
+  double issue_us = 0;   // to issue a plain kernel; 0: not known
+  double copy_gb_s = 0;  // of a step's inputs to the device; 0: not known
+
+  friend bool operator==(const HostRates&, const HostRates&) = default;
+};
+
+// `learnt` with what is known in place of what was learnt.
+WholeModel InHost(WholeModel learnt, const HostRates& host);
+
 // One device in one machine as whole models taught it. Immutable.
 class LearntMachine {
  public:
@@ -113,8 +124,9 @@ class LearntMachine {
   double us_per_input_byte_ = 0;
 };
 
-// What a device nobody measured inherits: departures of the pool's machines by
-// how much their data sheets agree with its own, and what is left unknown.
+// What a device nobody measured inherits: how the pool's machines depart from the
+// typical one by how much their data sheets agree with its own, and what is left
+// unknown.
 WholeModel WholeModelFor(const WholeModel& pooled, std::span<const DeviceSpec> pool, const DeviceSpec& device,
                          std::span<const std::string> without = {});
 

@@ -110,6 +110,13 @@ absl::StatusOr<std::int64_t> DecodeCount(double value, std::string_view field) {
   return static_cast<std::int64_t>(value);
 }
 
+absl::Status CheckRate(double value, std::string_view field) {
+  constexpr double kMost = 1e6;
+  constexpr double kLeast = 1e-6;
+  if (value == 0 || (value >= kLeast && value <= kMost)) return absl::OkStatus();
+  return FieldError(field, fmt::format("is {}, must be between {} and {}, or 0 for unknown", value, kLeast, kMost));
+}
+
 }  // namespace
 
 void Encode(const Quantiles& quantiles, v1::Quantiles& message) {
@@ -139,6 +146,9 @@ absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message) {
                                                fmt::join(EstimatorNames(), ", ")));
   }
   if (message.estimator() != kDefaultEstimator) options.estimator = message.estimator();
+  options.host = {message.host_issue_us(), message.host_copy_gb_s()};
+  GPUETA_RETURN_IF_ERROR(CheckRate(options.host.issue_us, "host_issue_us"));
+  GPUETA_RETURN_IF_ERROR(CheckRate(options.host.copy_gb_s, "host_copy_gb_s"));
   return options;
 }
 
@@ -147,6 +157,8 @@ v1::PredictOptions Encode(const EstimateOptions& options) {
   if (options.timing.has_value()) message.set_timing(Encode(*options.timing));
   message.set_mode(static_cast<v1::ExecutionMode>(static_cast<int>(options.mode) + 1));
   message.set_estimator(options.estimator);
+  message.set_host_issue_us(options.host.issue_us);
+  message.set_host_copy_gb_s(options.host.copy_gb_s);
   return message;
 }
 

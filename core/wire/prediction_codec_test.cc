@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/base/errors.h"
 
 namespace gpueta::wire {
@@ -63,11 +65,13 @@ TEST(PredictionCodecTest, RefusesAnswersWithoutProvenanceOrBound) {
 TEST(PredictionCodecTest, OptionsSurviveTheWire) {
   for (const auto timing : {std::optional<Timing>(), std::optional(Timing::kEager), std::optional(Timing::kGraph)}) {
     for (const ExecutionMode mode : {ExecutionMode::kEager, ExecutionMode::kGraph}) {
-      const auto decoded = Decode(Encode(EstimateOptions{.timing = timing, .mode = mode, .estimator = "roofline"}));
+      const auto decoded =
+          Decode(Encode(EstimateOptions{.timing = timing, .mode = mode, .host = {7, 2.5}, .estimator = "roofline"}));
       ASSERT_TRUE(decoded.ok()) << decoded.status();
       EXPECT_EQ(decoded->timing, timing);
       EXPECT_EQ(decoded->mode, mode);
       EXPECT_EQ(decoded->estimator, "roofline");
+      EXPECT_EQ(decoded->host, (HostRates{7, 2.5}));
     }
   }
 }
@@ -82,6 +86,12 @@ TEST(PredictionCodecTest, RefusesUnknownOptionValues) {
   options.Clear();
   options.set_estimator("magic");
   EXPECT_EQ(FieldOf(Decode(options).status()), "estimator");
+  options.Clear();
+  options.set_host_issue_us(-1);
+  EXPECT_EQ(FieldOf(Decode(options).status()), "host_issue_us");
+  options.Clear();
+  options.set_host_copy_gb_s(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(FieldOf(Decode(options).status()), "host_copy_gb_s");
 }
 
 TEST(PredictionCodecTest, GraphEstimatesSurviveTheWire) {
