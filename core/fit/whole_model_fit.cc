@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/fit/least_squares.h"
+#include "core/fit/model_residual_fit.h"
 #include "core/fit/order_statistic.h"
 
 namespace gpueta {
@@ -44,8 +45,8 @@ WholeModel::Departure DepartureAt(std::span<const double> values) {
 
 }  // namespace
 
-std::vector<ModelTime::Part> PartsOf(std::span<const Kernel> kernels) {
-  std::vector<ModelTime::Part> parts;
+std::vector<CountedKernel> PartsOf(std::span<const Kernel> kernels) {
+  std::vector<CountedKernel> parts;
   const auto key = [](const RunKernel& k) { return std::tuple(k.kind, k.traffic, k.dtype, k.flops, k.bytes, k.depth); };
   std::map<decltype(key(RunKernel{})), std::size_t> seen;
   for (const Kernel& kernel : kernels) {
@@ -62,9 +63,9 @@ double WholeModelLn(const ModelTime& time, const DeviceSpec& spec, std::span<con
   std::map<DType, RunForm> forms;
   double device_us = 0;
   double issues = 0;
-  const bool training =
-      std::any_of(time.parts.begin(), time.parts.end(), [](const auto& part) { return IsOfTraining(part.kernel); });
-  for (const ModelTime::Part& part : time.parts) {
+  const bool training = std::any_of(time.parts.begin(), time.parts.end(),
+                                    [](const CountedKernel& part) { return IsOfTraining(part.kernel); });
+  for (const CountedKernel& part : time.parts) {
     auto form = forms.find(part.kernel.dtype);
     if (form == forms.end())
       form = forms.emplace(part.kernel.dtype, RunForm(spec, part.kernel.dtype, theta, departure)).first;
@@ -121,13 +122,16 @@ WholeModel FitWholeModels(std::span<const ModelTime> times, const std::map<std::
                  {.loss_scale = kLossScale, .pull = kPull, .max_iterations = kIterations});
   out.theta.assign(fitted.begin(), fitted.begin() + static_cast<std::ptrdiff_t>(common.size()));
   Eigen::VectorXd errors(static_cast<Eigen::Index>(times.size()));
+  std::vector<ModelFeatures> models;
   for (std::size_t i = 0; i < times.size(); ++i) {
     WholeModel::Machine& machine = out.machines[machines.at(MachineName(times[i]))];
     machine.departure = departure_of(fitted, times[i]);
     ++machine.rows;
-    errors[static_cast<Eigen::Index>(i)] = std::abs(error_of(fitted, times[i]));
+    errors[static_cast<Eigen::Index>(i)] = -error_of(fitted, times[i]);
+    models.push_back(FeaturesOf(times[i].parts));
   }
-  out.noise_ln = std::max(kNoiseFactor * 1.4826 * Median(errors), kLeastNoise);
+  out.models = FitModelResidual(models, errors);
+  out.noise_ln = std::max(kNoiseFactor * 1.4826 * Median(errors.cwiseAbs()), kLeastNoise);
   out.rows = static_cast<std::int64_t>(times.size());
   return out;
 }
@@ -142,11 +146,19 @@ WholeModel UpdateWholeModel(const WholeModel& prior, std::span<const ModelTime> 
     params.push_back({DepartureParams()[v].name, start[v], start[v] - 4 * deviation, start[v] + 4 * deviation});
   }
   const auto n = static_cast<Eigen::Index>(times.size());
+  std::vector<double> deviation_ln, precision_of;
+  for (const ModelTime& time : times) {
+    const ModelDeviation deviation = DeviationOf(prior, FeaturesOf(time.parts));
+    deviation_ln.push_back(deviation.ln);
+    precision_of.push_back(1 / deviation.variance);
+  }
+  const double typical_deviation = prior.noise_ln;
   const std::vector<double> mode = FitBounded(
       params, start, std::vector<bool>(kValues, true), times.size(),
       [&](std::span<const double> values, std::span<double> residuals) {
         for (std::size_t i = 0; i < times.size(); ++i) {
-          residuals[i] = WholeModelLn(times[i], spec, prior.theta, DepartureAt(values)) - std::log(times[i].latency_us);
+          const double ln = WholeModelLn(times[i], spec, prior.theta, DepartureAt(values)) + deviation_ln[i];
+          residuals[i] = typical_deviation * std::sqrt(precision_of[i]) * (ln - std::log(times[i].latency_us));
         }
       },
       {.loss_scale = kLossScale, .pull = kUpdatePull, .max_iterations = kIterations});
@@ -165,7 +177,8 @@ WholeModel UpdateWholeModel(const WholeModel& prior, std::span<const ModelTime> 
           (2 * kStep);
     }
   }
-  Eigen::Matrix4d precision = derivatives.transpose() * derivatives / (prior.noise_ln * prior.noise_ln);
+  const Eigen::VectorXd precisions = Eigen::Map<const Eigen::VectorXd>(precision_of.data(), n);
+  Eigen::Matrix4d precision = derivatives.transpose() * precisions.asDiagonal() * derivatives;
   for (std::size_t v = 0; v < kValues; ++v)
     precision(static_cast<Eigen::Index>(v), static_cast<Eigen::Index>(v)) += 1 / prior.covariance[v][v];
   const Eigen::Matrix4d covariance = precision.llt().solve(Eigen::Matrix4d::Identity());

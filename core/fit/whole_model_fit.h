@@ -18,19 +18,15 @@ namespace gpueta {
 struct ModelTime {
   std::string device;  // slug
   std::string run;     // what else sets the machine apart: source and options
-  struct Part {
-    RunKernel kernel;
-    double count = 0;
-  };
-  std::vector<Part> parts;
+  std::vector<CountedKernel> parts;
   double input_bytes = 0;
   double latency_us = 0;
 };
 
 // The kernels that a step runs, equal ones as one part.
-std::vector<ModelTime::Part> PartsOf(std::span<const Kernel> kernels);
+std::vector<CountedKernel> PartsOf(std::span<const Kernel> kernels);
 
-// ln(µs) by the form.
+// ln(µs) by the form, without what models deviate.
 double WholeModelLn(const ModelTime& time, const DeviceSpec& spec, std::span<const double> theta,
                     const WholeModel::Departure& departure);
 

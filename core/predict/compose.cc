@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/base/errors.h"
+#include "core/profile/model_residual.h"
 
 namespace gpueta {
 namespace {
@@ -39,14 +40,33 @@ struct Step {
   }
 };
 
-// Variance of ln(total) by what is not known of a learnt machine.
-double LearntVariance(const std::vector<GraphPart>& parts, const LearntMachine& machine, const Step& step) {
-  double compute_us = 0, memory_us = 0, learnt_us = 0;
+// Share of the kernels' time that the whole-model form answers for.
+double LearntShare(const std::vector<GraphPart>& parts) {
+  double learnt_us = 0, all_us = 0;
+  for (const GraphPart& part : parts) {
+    const double us = static_cast<double>(part.count) * part.estimate.latency_us.p50;
+    all_us += us;
+    if (part.estimate.estimator == kWholeModelEstimator) learnt_us += us;
+  }
+  return all_us > 0 ? learnt_us / all_us : 0;
+}
+
+ModelDeviation DeviationOf(const std::vector<GraphPart>& parts, const WholeModel& learnt) {
+  std::vector<CountedKernel> kernels;
+  kernels.reserve(parts.size());
+  for (const GraphPart& part : parts) kernels.push_back({RunKernelOf(part.kernel), static_cast<double>(part.count)});
+  return DeviationOf(learnt, FeaturesOf(kernels));
+}
+
+// Variance of ln(total) by what is not known of a learnt machine; `of_model` is
+// what is not known of the model.
+double LearntVariance(const std::vector<GraphPart>& parts, const LearntMachine& machine, double of_model,
+                      const Step& step) {
+  double compute_us = 0, memory_us = 0;
   for (const GraphPart& part : parts) {
     if (part.estimate.estimator != kWholeModelEstimator) continue;
     const RunTime time = machine.Time(RunKernelOf(part.kernel));
     const double us = static_cast<double>(part.count) * part.estimate.latency_us.p50;
-    learnt_us += us;
     compute_us += us * time.compute_share;
     memory_us += us * time.memory_share;
   }
@@ -59,7 +79,7 @@ double LearntVariance(const std::vector<GraphPart>& parts, const LearntMachine& 
   const WholeModel::Departure gradient = {compute_us * per_us, memory_us * per_us,
                                           (slower_host.TotalUs() / total - 1) / kSmall, step.copy_us / total};
   const WholeModel& learnt = machine.learnt();
-  double variance = std::pow(learnt_us * per_us * learnt.noise_ln, 2);
+  double variance = of_model;
   for (std::size_t v = 0; v < gradient.size(); ++v) {
     for (std::size_t w = 0; w < gradient.size(); ++w) variance += gradient[v] * learnt.covariance[v][w] * gradient[w];
   }
@@ -97,6 +117,20 @@ GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& e
   GraphEstimate out;
   out.parts = std::move(parts);
   Step step;
+  // What the model deviates is of all that the form answers for, host included.
+  ModelDeviation deviation;
+  double of_host = 1;
+  if (execution.learnt != nullptr) {
+    deviation = DeviationOf(out.parts, execution.learnt->learnt());
+    const double share = LearntShare(out.parts);
+    for (GraphPart& part : out.parts) {
+      if (part.estimate.estimator != kWholeModelEstimator) continue;
+      for (double Quantiles::*q : {&Quantiles::p50, &Quantiles::p90, &Quantiles::p99})
+        part.estimate.latency_us.*q *= std::exp(deviation.ln);
+    }
+    of_host = std::exp(share * deviation.ln);
+    deviation.variance *= share * share;
+  }
   const bool training = std::any_of(out.parts.begin(), out.parts.end(),
                                     [](const GraphPart& part) { return IsOfTraining(RunKernelOf(part.kernel)); });
   for (const GraphPart& part : out.parts) {
@@ -107,8 +141,9 @@ GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& e
                                                          : execution.host_issue_us);
   }
   if (execution.learnt != nullptr) {
-    step.copy_us = execution.learnt->CopyUs(execution.input_bytes);
-    step.start_us = execution.learnt->StepFixedUs() + step.copy_us;
+    step.host_us *= of_host;
+    step.copy_us = of_host * execution.learnt->CopyUs(execution.input_bytes);
+    step.start_us = of_host * execution.learnt->StepFixedUs() + step.copy_us;
   }
   out.time = {step.kernels_us, step.gaps_us, step.host_us, step.start_us};
   ErrorSum p90, p99;
@@ -128,7 +163,8 @@ GraphEstimate ComposeParts(std::vector<GraphPart> parts, const ExecutionModel& e
   for (auto& [kind, us] : out.provenance) us /= step.kernels_us;
   // Gaps and host are no part of the kernels' errors.
   const double p50_us = step.TotalUs();
-  const double variance = execution.learnt != nullptr ? LearntVariance(out.parts, *execution.learnt, step) : 0;
+  const double variance =
+      execution.learnt != nullptr ? LearntVariance(out.parts, *execution.learnt, deviation.variance, step) : 0;
   const auto quantile = [&](const ErrorSum& of_tables, double z) {
     const double ratio = step.TotalUs(std::exp(of_tables.Combined())) / p50_us;
     return variance > 0 ? p50_us * std::exp(std::sqrt(std::pow(std::log(ratio), 2) + z * z * variance))

@@ -7,6 +7,7 @@
 #include "core/base/errors.h"
 #include "core/ops/forms.h"
 #include "core/ops/launch.h"
+#include "core/profile/model_residual.h"
 #include "core/profile/whole_model.h"
 
 namespace gpueta {
@@ -165,6 +166,7 @@ absl::Status CheckWholeModel(const WholeModel& whole) {
       if (!std::isfinite(value)) return FieldError("covariance", "has a value that is not finite");
     }
   }
+  GPUETA_RETURN_IF_ERROR(InField("models", CheckStructure(whole.models)));
   constexpr double kMostNoise = 3;
   if (!(whole.noise_ln >= 0 && whole.noise_ln <= kMostNoise))
     return FieldError("noise_ln", fmt::format("must be between 0 and {}", kMostNoise));

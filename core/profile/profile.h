@@ -97,6 +97,16 @@ struct InterGpu {
   double constant_us = 0;
 };
 
+// What models take beyond their kernels (core/profile/model_residual.h).
+struct ModelResidual {
+  std::vector<float> points;   // features of one model behind those of another
+  std::vector<float> weights;  // of the points; empty: nothing is known
+  double alike_variance = 0;
+  double alike_length = 1;
+  double same_variance = 0;
+  double noise_variance = 0;  // of one device's time
+};
+
 // What times of whole models taught (core/profile/whole_model.h).
 struct WholeModel {
   // One machine's way to depart from what all have in common, in ln: factors of
@@ -116,7 +126,8 @@ struct WholeModel {
   // Of one device: its departure and how sure that is.
   Departure departure{};
   std::array<Departure, kDepartures> covariance{};
-  double noise_ln = 0.15;  // of a model's time where the machine is known
+  double noise_ln = 0.15;  // of a model's time where the machine is known, models' own deviations in it
+  ModelResidual models;
   std::int64_t rows = 0;
 
   bool empty() const { return theta.empty(); }

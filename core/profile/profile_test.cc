@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/base/errors.h"
+#include "core/profile/model_residual.h"
 #include "core/testing/test_profile.h"
 #include "core/wire/profile_codec.h"
 #include "gpueta/v1/profile.pb.h"
@@ -37,6 +38,17 @@ Profile FullProfile() {
                                   .coefficients = {1, 0, 1.2F, 0, 0.5F},
                                   .rows = 40,
                                   .error_ln = 0.05F});
+  WholeModel& whole = profile.whole_model;
+  for (const ParamSpec& param : WholeModelParams()) whole.theta.push_back(param.start);
+  for (std::size_t v = 0; v < WholeModel::kDepartures; ++v) whole.departure[v] = DepartureParams()[v].start;
+  whole.machines = {{"titan-xp", "torchvision", whole.departure, 30}};
+  whole.covariance[0][0] = 0.04;
+  whole.models = {.points = std::vector<float>(2 * kModelFeatures, 0.25F),
+                  .weights = {0.5F, -0.5F},
+                  .alike_variance = 0.01,
+                  .alike_length = 0.4,
+                  .same_variance = 0.02,
+                  .noise_variance = 0.005};
   return profile;
 }
 
@@ -155,6 +167,10 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"UnsortedHashes", [](Profile& p) { p.tables[0].measured_hash[0] = 5000; }, "sorted"},
         Damage{"NegativeCoefficient", [](Profile& p) { p.tables[0].kernel_configs[0].coefficients[1] = -1; },
                "not negative"},
+        Damage{"ShortTheta", [](Profile& p) { p.whole_model.theta.pop_back(); }, "whole_model.theta"},
+        Damage{"FarDeparture", [](Profile& p) { p.whole_model.machines[0].departure[0] = 9; }, "machines.departure"},
+        Damage{"ShortModels", [](Profile& p) { p.whole_model.models.points.pop_back(); }, "whole_model.models.points"},
+        Damage{"NanModels", [](Profile& p) { p.whole_model.models.weights[1] = kNan; }, "whole_model.models.weights"},
         Damage{"TablesOutOfOrder", [](Profile& p) { std::swap(p.tables[0], p.tables[2]); }, "sorted by key"}),
     [](const auto& instance) { return instance.param.name; });
 

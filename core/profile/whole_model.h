@@ -57,6 +57,11 @@ struct RunKernel {
 };
 RunKernel RunKernelOf(const Kernel& kernel);
 
+struct CountedKernel {
+  RunKernel kernel;
+  double count = 0;
+};
+
 // What of a latency goes with compute and with memory, the rest with neither.
 struct RunTime {
   double us = 0;

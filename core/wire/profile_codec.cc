@@ -303,6 +303,14 @@ void EncodeWholeModel(const WholeModel& whole, v1::Profile::WholeModel& message)
   for (const WholeModel::Departure& row : whole.covariance) message.mutable_covariance()->Add(row.begin(), row.end());
   message.set_noise_ln(whole.noise_ln);
   message.set_rows(whole.rows);
+  if (whole.models.weights.empty()) return;
+  v1::Profile::WholeModel::Models& models = *message.mutable_models();
+  models.mutable_points()->Assign(whole.models.points.begin(), whole.models.points.end());
+  models.mutable_weights()->Assign(whole.models.weights.begin(), whole.models.weights.end());
+  models.set_alike_variance(whole.models.alike_variance);
+  models.set_alike_length(whole.models.alike_length);
+  models.set_same_variance(whole.models.same_variance);
+  models.set_noise_variance(whole.models.noise_variance);
 }
 
 absl::Status CopyExactly(const google::protobuf::RepeatedField<double>& from, std::string_view field,
@@ -330,6 +338,15 @@ absl::StatusOr<WholeModel> DecodeWholeModel(const v1::Profile::WholeModel& messa
     whole.covariance[i / WholeModel::kDepartures][i % WholeModel::kDepartures] = flat[i];
   whole.noise_ln = message.noise_ln();
   whole.rows = message.rows();
+  if (message.has_models()) {
+    const v1::Profile::WholeModel::Models& models = message.models();
+    whole.models = {.points = {models.points().begin(), models.points().end()},
+                    .weights = {models.weights().begin(), models.weights().end()},
+                    .alike_variance = models.alike_variance(),
+                    .alike_length = models.alike_length(),
+                    .same_variance = models.same_variance(),
+                    .noise_variance = models.noise_variance()};
+  }
   return whole;
 }
 
