@@ -66,9 +66,10 @@ constexpr GraphPolicy kInPlace = {.runs = 40};
 constexpr double kGoodEnoughInPlace = 0.15;
 
 // A device that was in its slower state for a part of the time leaves latencies
-// of two kinds, and no table describes both. Those of the smaller part are left
-// out if no more than this share.
-constexpr double kMostLeftOut = 0.5;
+// of two kinds, and no table describes both: those of the smaller part are left
+// out. On a device that is shared, short kernels have it to themselves between the
+// turns of others, and long ones do not: a table describes that.
+constexpr double kMostly = 0.5;
 
 // A first pass over all kernels, then second tries of what was disturbed or
 // taken in the rarer state of the device.
@@ -102,21 +103,25 @@ class Campaign {
       GPUETA_ASSIGN_OR_RETURN(const std::optional<MeasuredKernel> measured, MeasureOnce(kernels[i], out));
       if (measured.has_value()) results.push_back(*measured);
     }
-    bool slowed = MostlySlowed(results);
+    bool slowed = Mostly(&TimingResult::slowed, results);
+    // Otherwise what else ran may have ended since.
+    const bool shared = Mostly(&TimingResult::shared, results);
     for (MeasuredKernel& result : std::span(results).subspan(first)) {
-      if (!result.timing.disturbed && result.timing.slowed == slowed) continue;
+      const TimingResult& timing = result.timing;
+      if (!timing.disturbed && timing.slowed == slowed && (!timing.shared || shared)) continue;
       ++out.disturbed;
       if (TimeIsUp()) continue;
       Report(1, Describe(result.measurement.kernel));
       GPUETA_ASSIGN_OR_RETURN(const std::optional<MeasuredKernel> again, Measure(result.measurement.kernel, out));
       if (again.has_value() && Better(again->timing, result.timing, slowed)) result = *again;
     }
-    slowed = MostlySlowed(results);
+    slowed = Mostly(&TimingResult::slowed, results);
     for (const MeasuredKernel& result : results) {
       const TimingResult& timing = result.timing;
       const bool known = !timing.disturbed || timing.relative_error <= kGoodEnough;
       if (known && timing.slowed == slowed) {
         out.measurements.push_back(result.measurement);
+        out.shared += timing.shared ? 1 : 0;
       } else {
         ++out.given_up;
       }
@@ -126,13 +131,14 @@ class Campaign {
   }
 
  private:
-  static bool MostlySlowed(const std::vector<MeasuredKernel>& results) {
-    const auto count = std::ranges::count_if(results, [](const MeasuredKernel& r) { return r.timing.slowed; });
-    return static_cast<double>(count) > kMostLeftOut * static_cast<double>(results.size());
+  static bool Mostly(bool TimingResult::*state, const std::vector<MeasuredKernel>& results) {
+    const auto count = std::ranges::count_if(results, [state](const MeasuredKernel& r) { return r.timing.*state; });
+    return static_cast<double>(count) > kMostly * static_cast<double>(results.size());
   }
   static bool Better(const TimingResult& a, const TimingResult& b, bool slowed) {
     if (a.disturbed != b.disturbed) return !a.disturbed;
     if (a.slowed != b.slowed) return a.slowed == slowed;
+    if (a.shared != b.shared) return !a.shared;
     return a.relative_error < b.relative_error;
   }
   absl::StatusOr<std::optional<MeasuredKernel>> Measure(const Kernel& kernel, Calibration& out) {

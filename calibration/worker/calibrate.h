@@ -40,6 +40,7 @@ struct Calibration {
   std::size_t disturbed = 0;         // measured again
   std::size_t given_up = 0;          // left out: disturbed both times, or in the device's rarer state
   bool slowed = false;               // the device was in its slower state most of the time
+  std::size_t shared = 0;            // measured while something else ran all the time; what that took is in the latency
   std::vector<std::string> skipped;  // kernels that could not be run, with the reason
 };
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "calibration/backends/backends.h"
+#include "calibration/backends/testing_fake_backend.h"
 #include "calibration/worker/candidates.h"
 #include "core/base/errors.h"
 #include "core/feedback/error_summary.h"
@@ -118,6 +119,49 @@ TEST(CalibrateTest, KernelsThatCannotRunAreSkippedSayingWhy) {
   ASSERT_TRUE(calibration.ok());
   ASSERT_EQ(calibration->skipped.size(), 1u);
   EXPECT_THAT(calibration->skipped[0], HasSubstr("9999"));
+}
+
+// Latencies by the rows of vector kernels, 100 to 4,000 of them.
+std::map<std::int64_t, double> Measured(const Calibration& calibration) {
+  std::map<std::int64_t, double> us;
+  for (const Measurement& m : calibration.measurements) us[std::get<Vector>(m.kernel.work).rows] = m.latency_us;
+  return us;
+}
+std::vector<Kernel> VectorKernels() {
+  std::vector<Kernel> kernels;
+  for (std::int64_t rows = 100; rows <= 4000; rows += 100) kernels.push_back(testing_util::VectorOfRows(rows));
+  return kernels;
+}
+
+TEST(CalibrateTest, ADeviceThatIsSharedForGoodIsDescribedAsItIs) {
+  // Whatever is longer than the others' rests is stretched by their turns.
+  testing_util::FakeBackend backend([](Sample sample, std::size_t) {
+    if (sample.latency_us < 500) return sample;
+    return Sample{.latency_us = 1.6 * sample.latency_us, .condition = Condition::kInterrupted};
+  });
+  const auto calibration = Calibrate(backend, Spec(), VectorKernels(), {.budget = 40}, backend.Clock());
+  ASSERT_TRUE(calibration.ok()) << calibration.status();
+  EXPECT_EQ(calibration->shared, 36u);
+  EXPECT_EQ(calibration->disturbed, 0u);
+  EXPECT_EQ(calibration->given_up, 0u);
+  for (const auto& [rows, us] : Measured(*calibration))
+    EXPECT_EQ(us, static_cast<double>(rows) * (rows < 500 ? 1 : 1.6));
+}
+
+TEST(CalibrateTest, WhatWasMeasuredBesideSomethingThatEndsIsMeasuredAgain) {
+  double now_us = 0;
+  testing_util::FakeBackend backend([&now_us](Sample sample, std::size_t) {
+    constexpr double kOthersEnd = 5e6;
+    const bool busy = now_us < kOthersEnd;
+    if (busy) sample = {.latency_us = 1.6 * sample.latency_us, .condition = Condition::kInterrupted};
+    now_us += sample.latency_us;
+    return sample;
+  });
+  const auto calibration = Calibrate(backend, Spec(), VectorKernels(), {.budget = 40}, backend.Clock());
+  ASSERT_TRUE(calibration.ok()) << calibration.status();
+  EXPECT_EQ(calibration->shared, 0u);
+  EXPECT_GT(calibration->disturbed, 0u);
+  for (const auto& [rows, us] : Measured(*calibration)) EXPECT_EQ(us, rows);
 }
 
 TEST(CalibrateTest, NothingMeasuredIsAnError) {

@@ -150,6 +150,9 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
              calibration->skipped.size());
   if (calibration->slowed)
     fmt::print("the device was in a slower state than it can be; the profile describes that state\n");
+  if (calibration->shared > 0)
+    fmt::print("during {} of them something else ran all the time; the profile describes a device shared with it\n",
+               calibration->shared);
   terminal::TextTable table({"table", "rows", "held-out error"});
   for (const Table& t : calibration->profile.tables)
     table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape)});
