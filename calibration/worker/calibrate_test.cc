@@ -133,19 +133,40 @@ std::vector<Kernel> VectorKernels() {
   return kernels;
 }
 
-TEST(CalibrateTest, ADeviceThatIsSharedForGoodIsDescribedAsItIs) {
-  // Whatever is longer than the others' rests is stretched by their turns.
-  testing_util::FakeBackend backend([](Sample sample, std::size_t) {
-    if (sample.latency_us < 500) return sample;
+// Kernels longer than the rests of something else are stretched by its turns;
+// shorter ones are not.
+testing_util::FakeBackend SharedDevice(double rests_us) {
+  return testing_util::FakeBackend([rests_us](Sample sample, std::size_t) {
+    if (sample.latency_us < rests_us) return sample;
     return Sample{.latency_us = 1.6 * sample.latency_us, .condition = Condition::kInterrupted};
   });
+}
+
+TEST(CalibrateTest, ADeviceThatIsSharedForGoodIsDescribedAsItIs) {
+  testing_util::FakeBackend backend = SharedDevice(500);
   const auto calibration = Calibrate(backend, Spec(), VectorKernels(), {.budget = 40}, backend.Clock());
   ASSERT_TRUE(calibration.ok()) << calibration.status();
-  EXPECT_EQ(calibration->shared, 36u);
-  EXPECT_EQ(calibration->disturbed, 0u);
-  EXPECT_EQ(calibration->given_up, 0u);
-  for (const auto& [rows, us] : Measured(*calibration))
-    EXPECT_EQ(us, static_cast<double>(rows) * (rows < 500 ? 1 : 1.6));
+  EXPECT_TRUE(calibration->shared);
+  EXPECT_EQ(calibration->profile.labels.at("state"), "shared");
+  EXPECT_EQ(calibration->disturbed, 0u);  // there is no better time to measure them
+  EXPECT_EQ(calibration->measurements.size(), 36u);
+  EXPECT_EQ(calibration->given_up, 4u);
+  for (const auto& [rows, us] : Measured(*calibration)) EXPECT_DOUBLE_EQ(us, 1.6 * static_cast<double>(rows));
+}
+
+TEST(CalibrateTest, OfADeviceThatIsSharedKernelsAskedForSayWhichStateIsDescribed) {
+  testing_util::FakeBackend backend = SharedDevice(2500);
+  const auto general = Calibrate(backend, Spec(), VectorKernels(), {.budget = 40}, backend.Clock());
+  ASSERT_TRUE(general.ok()) << general.status();
+  EXPECT_FALSE(general->shared);
+  for (const auto& [rows, us] : Measured(*general)) EXPECT_LT(rows, 2500);
+  CalibrationOptions options{.budget = 40};
+  options.asked = {testing_util::VectorOfRows(3950), testing_util::VectorOfRows(2950)};
+  const auto asked = Calibrate(backend, Spec(), VectorKernels(), options, backend.Clock());
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_TRUE(asked->shared);
+  for (const auto& [rows, us] : Measured(*asked)) EXPECT_GE(rows, 2500);
+  EXPECT_DOUBLE_EQ(Measured(*asked).at(3950), 1.6 * 3950);
 }
 
 TEST(CalibrateTest, WhatWasMeasuredBesideSomethingThatEndsIsMeasuredAgain) {
@@ -159,9 +180,10 @@ TEST(CalibrateTest, WhatWasMeasuredBesideSomethingThatEndsIsMeasuredAgain) {
   });
   const auto calibration = Calibrate(backend, Spec(), VectorKernels(), {.budget = 40}, backend.Clock());
   ASSERT_TRUE(calibration.ok()) << calibration.status();
-  EXPECT_EQ(calibration->shared, 0u);
+  EXPECT_FALSE(calibration->shared);
   EXPECT_GT(calibration->disturbed, 0u);
-  for (const auto& [rows, us] : Measured(*calibration)) EXPECT_EQ(us, rows);
+  EXPECT_EQ(calibration->measurements.size(), 40u);
+  for (const auto& [rows, us] : Measured(*calibration)) EXPECT_DOUBLE_EQ(us, static_cast<double>(rows));
 }
 
 TEST(CalibrateTest, NothingMeasuredIsAnError) {
