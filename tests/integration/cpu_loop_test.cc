@@ -56,10 +56,10 @@ constexpr int kBefore = 150;
 constexpr int kUntilAlarm = 60;
 constexpr int kReported = 10;  // observations a message
 
-// Ahead of all ordinary processes, where that is allowed. Not inherited.
-void GoAhead(int priority) {
+// Ahead of all ordinary processes; false where that is not allowed. Not inherited.
+bool GoAhead(int priority) {
   const sched_param parameters{.sched_priority = priority};
-  sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters);
+  return sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) == 0;
 }
 
 cpu_set_t Cores() {
@@ -97,7 +97,7 @@ class Antagonist {
       close(ready[1]);
       return;
     }
-    constexpr double kTurnUs = 50;
+    constexpr double kTurnUs = 60;
     constexpr timespec kRest{.tv_sec = 0, .tv_nsec = 180'000};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_TIMERSLACK, 1);  // nanoseconds
@@ -128,7 +128,7 @@ class CpuLoopTest : public testing::Test {
     if (threads == nullptr || std::string(threads) != "1") GTEST_SKIP() << "needs OMP_NUM_THREADS=1, as ctest sets it";
     core_ = FirstOf(all_cores_);
     StayOn(core_);
-    GoAhead(1);
+    const bool ahead = GoAhead(1);
     backend_ = OpenBackend("cpu").value();
     for (const std::int64_t m : {192, 256, 320, 384, 448}) {
       kernels_.push_back({.name = "",
@@ -140,7 +140,8 @@ class CpuLoopTest : public testing::Test {
     const Latencies quiet = Run(2);
     if (const Latencies again = Run(2); std::abs(std::log(again.median_us / quiet.median_us)) > kQuiet ||
                                         std::max(again.spread, quiet.spread) > kSteady) {
-      GTEST_SKIP() << "the CPU is not steady: " << quiet << ", then " << again;
+      GTEST_SKIP() << "the CPU is not steady: " << quiet << ", then " << again
+                   << (ahead ? "" : "; with CAP_SYS_NICE this test would go ahead of what else runs");
     }
     {
       const Antagonist antagonist;
@@ -260,7 +261,7 @@ TEST_F(CpuLoopTest, ASlowedCpuIsNoticedCorrectedMeasuredAnewAndRolledBack) {
     EXPECT_NEAR(Observe(100), before, 0.05);  // by correction
     EXPECT_EQ(profile_, quiet_profile);
 
-    const Outcome task = Calibrate({"--watch", "--tasks", "1", "--budget", "60", "--time", "60s"});
+    const Outcome task = Calibrate({"--watch", "--tasks", "1", "--budget", "40", "--time", "60s"});
     ASSERT_EQ(task.status, 0) << task.standard_error;
     EXPECT_THAT(task.standard_output, testing::HasSubstr("calibrationTasks/"));
     Observe(100);
