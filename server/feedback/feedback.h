@@ -159,9 +159,14 @@ class Feedback {
     CorrectionLearner learner;
     DriftDetector detector;
     RecentErrors recent;
-    std::map<std::string, DriftDetector> nodes;
+    struct Node {
+      DriftDetector detector;
+      std::int64_t observed_unix_s = 0;  // last
+    };
+    std::map<std::string, Node> nodes;
     std::vector<CalibrationTask> tasks;  // open
     bool changed = false;
+    std::int64_t observed_unix_s = 0;  // last
     ObservedCounts observed;
   };
   using WatchKey = std::pair<std::string, Family>;
@@ -177,6 +182,7 @@ class Feedback {
   void ResetWatch(Watch& watch, std::uint64_t profile);
   void ServeCorrections();
   std::vector<FeedbackRow> TakeChangedRows();
+  void ForgetOld(std::int64_t now);
   std::map<CellKey, ErrorStats> GroupsOf(const ErrorQuery& query) const;
   DriftDetector::State DriftOf(const CellKey& key, const ErrorQuery& query) const;
 
@@ -198,6 +204,7 @@ class Feedback {
   std::map<std::string, std::int64_t> outcomes_;
   std::int64_t tasks_created_ = 0;
   std::int64_t last_offender_unix_s_ = 0;
+  std::int64_t last_forgotten_unix_s_ = 0;
   std::map<std::int64_t, OnTask> subscriptions_;
   std::int64_t last_subscription_ = 0;
 };
