@@ -415,50 +415,78 @@ absl::Status Feedback::Commit() {
   return absl::OkStatus();
 }
 
-DriftDetector::State Feedback::DriftOf(const CellKey& key, const ErrorQuery& query) const {
-  DriftDetector::State worst = DriftDetector::State::kLearning;
+std::vector<Feedback::WatchedState> Feedback::WatchedStates(const ErrorQuery& query) const {
+  const bool nodes = query.by_node || !query.only.node.empty();
+  std::vector<WatchedState> states;
+  const std::lock_guard lock(mutex_);
   for (const auto& [where, watch] : watches_) {
-    if (query.by_device && where.first != key.device) continue;
-    if (query.by_family && Name(where.second) != key.family) continue;
     if (!query.only.device.empty() && where.first != query.only.device) continue;
     if (!query.only.family.empty() && Name(where.second) != query.only.family) continue;
-    const std::string& node = query.by_node ? key.node : query.only.node;
-    DriftDetector::State state = watch.detector.state();
+    const auto served = served_.find(where);
+    WatchedState& state = states.emplace_back();
+    state.where = where;
+    state.drift = watch.detector.state();
+    if (served != served_.end()) state.correction = served->second;
+    if (!nodes) continue;
+    for (const auto& [name, node] : watch.nodes) state.nodes[name] = node.detector.state();
+  }
+  return states;
+}
+
+DriftDetector::State Feedback::DriftOf(const CellKey& key, const ErrorQuery& query,
+                                       const std::vector<WatchedState>& states) {
+  const std::string& node = query.by_node ? key.node : query.only.node;
+  DriftDetector::State worst = DriftDetector::State::kLearning;
+  for (const WatchedState& state : states) {
+    if (query.by_device && state.where.first != key.device) continue;
+    if (query.by_family && Name(state.where.second) != key.family) continue;
+    DriftDetector::State drift = state.drift;
     if (query.by_node || !node.empty()) {
-      const auto it = watch.nodes.find(node);
-      if (it == watch.nodes.end()) continue;
-      state = it->second.detector.state();
+      const auto it = state.nodes.find(node);
+      if (it == state.nodes.end()) continue;
+      drift = it->second;
     }
-    if (Badness(state) > Badness(worst)) worst = state;
+    if (Badness(drift) > Badness(worst)) worst = drift;
   }
   return worst;
 }
 
 std::map<CellKey, ErrorStats> Feedback::GroupsOf(const ErrorQuery& query) const {
+  constexpr int kCellsALock = 32;
   const std::int64_t now = Now();
   std::map<CellKey, ErrorStats> groups;
-  for (const auto& [key, windows] : cells_.cells()) {
-    if (!Matches(query.only, key)) continue;
-    ErrorStats stats = windows.Since(query.since_unix_s, now);
-    if (stats.count() == 0) continue;
-    groups[{query.by_device ? key.device : "", query.by_family ? key.family : "", query.by_dtype ? key.dtype : "",
-            query.by_model ? key.model : "", query.by_provenance ? key.provenance : "", query.by_node ? key.node : ""}]
-        .Merge(stats);
+  std::optional<CellKey> last;
+  for (bool more = true; more;) {
+    const std::lock_guard lock(mutex_);
+    const auto& cells = cells_.cells();
+    auto it = last.has_value() ? cells.upper_bound(*last) : cells.begin();
+    for (int i = 0; i < kCellsALock && it != cells.end(); ++i, ++it) {
+      const auto& [key, windows] = *it;
+      last = key;
+      if (!Matches(query.only, key)) continue;
+      const ErrorStats stats = windows.Since(query.since_unix_s, now);
+      if (stats.count() == 0) continue;
+      groups[{query.by_device ? key.device : "", query.by_family ? key.family : "", query.by_dtype ? key.dtype : "",
+              query.by_model ? key.model : "", query.by_provenance ? key.provenance : "",
+              query.by_node ? key.node : ""}]
+          .Merge(stats);
+    }
+    more = it != cells.end();
   }
   return groups;
 }
 
 std::vector<ErrorRow> Feedback::Summaries(const ErrorQuery& query) const {
-  const std::lock_guard lock(mutex_);
   const std::map<CellKey, ErrorStats> groups = GroupsOf(query);
+  const std::vector<WatchedState> states = WatchedStates(query);
   std::vector<ErrorRow> rows;
   for (const auto& [key, stats] : groups) {
-    ErrorRow row{.key = key, .errors = SummaryOf(stats), .drift = DriftOf(key, query), .correction = {}};
+    ErrorRow row{.key = key, .errors = SummaryOf(stats), .drift = DriftOf(key, query, states), .correction = {}};
     const std::string& device = query.by_device ? key.device : query.only.device;
     const auto family = ParseFamily(query.by_family ? key.family : query.only.family);
     if (family.has_value()) {
-      const auto served = served_.find({device, *family});
-      if (served != served_.end()) row.correction = served->second;
+      const auto state = std::ranges::find(states, WatchKey(device, *family), &WatchedState::where);
+      if (state != states.end()) row.correction = state->correction;
     }
     rows.push_back(std::move(row));
   }
@@ -468,6 +496,8 @@ std::vector<ErrorRow> Feedback::Summaries(const ErrorQuery& query) const {
 }
 
 FeedbackSample Feedback::Sample() const {
+  constexpr std::int64_t kHour = 3600;
+  const auto groups = GroupsOf({.by_device = true, .by_model = true, .since_unix_s = Now() - kHour});
   const std::lock_guard lock(mutex_);
   FeedbackSample sample;
   for (const auto& [key, watch] : watches_) {
@@ -483,9 +513,8 @@ FeedbackSample Feedback::Sample() const {
     out.observed = watch.observed;
     sample.open_tasks.insert(sample.open_tasks.end(), watch.tasks.begin(), watch.tasks.end());
   }
-  constexpr std::int64_t kHour = 3600;
   std::vector<std::pair<std::int64_t, FeedbackSample::Model>> models;
-  for (const auto& [key, stats] : GroupsOf({.by_device = true, .by_model = true, .since_unix_s = Now() - kHour})) {
+  for (const auto& [key, stats] : groups) {
     if (!key.model.empty()) models.push_back({stats.count(), {key.device, key.model, SummaryOf(stats).mape}});
   }
   std::stable_sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.first > b.first; });

@@ -119,7 +119,7 @@ struct FeedbackSample {
 };
 
 // Safe to use from any thread. Corrections() never waits; Take and the queries
-// wait for each other, not for the disk; Commit waits for the disk.
+// wait for each other for moments, not for the disk; Commit waits for the disk.
 class Feedback {
  public:
   // Reads what the store has. `store` must outlive it.
@@ -183,8 +183,19 @@ class Feedback {
   void ServeCorrections();
   std::vector<FeedbackRow> TakeChangedRows();
   void ForgetOld(std::int64_t now);
+
+  // These take mutex_ themselves, for moments: figures are computed while
+  // observations come in.
+  struct WatchedState {
+    WatchKey where;
+    DriftDetector::State drift = DriftDetector::State::kLearning;
+    std::map<std::string, DriftDetector::State> nodes;  // where the query is about nodes
+    std::optional<CorrectionCurve> correction;          // that is served
+  };
+  std::vector<WatchedState> WatchedStates(const ErrorQuery& query) const;
+  static DriftDetector::State DriftOf(const CellKey& key, const ErrorQuery& query,
+                                      const std::vector<WatchedState>& states);
   std::map<CellKey, ErrorStats> GroupsOf(const ErrorQuery& query) const;
-  DriftDetector::State DriftOf(const CellKey& key, const ErrorQuery& query) const;
 
   PredictionIds ids_;
   AskedShapes shapes_;
