@@ -55,7 +55,7 @@ Replay ReplayStream(const Stream& stream, double planted) {
     const int size_class = SizeClassOf(pair.predicted_us.p50);
     for (double* us : {&pair.predicted_us.p50, &pair.predicted_us.p90, &pair.predicted_us.p99}) *us *= factor;
     replay.corrected.push_back(pair);
-    if (replay.detector.Add(ln_ratio)) replay.learner.Forget();
+    if (replay.detector.Add(ln_ratio)) replay.learner.Forget(replay.detector.recent_level());
     replay.learner.Add(size_class, ln_ratio);
   }
   return replay;

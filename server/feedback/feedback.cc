@@ -242,7 +242,7 @@ void Feedback::Learn(const WatchKey& key, Watch& watch, const std::string& node,
   const double ln_ratio = std::log(o.observed_us / o.uncorrected_p50_us);
   const bool was_alarm = watch.detector.alarm();
   const bool raised = watch.detector.Add(ln_ratio);
-  if (raised) watch.learner.Forget();
+  if (raised) watch.learner.Forget(watch.detector.recent_level());
   watch.learner.Add(SizeClassOf(o.uncorrected_p50_us), ln_ratio);
   if (raised) OpenTask(key, watch, "", TaskReason::kDrift, watch.detector.recent_level());
   if (watch.learner.observations_at_bound() == kLongAtBound)
@@ -250,7 +250,7 @@ void Feedback::Learn(const WatchKey& key, Watch& watch, const std::string& node,
   if (was_alarm && !watch.detector.alarm()) {
     std::erase_if(watch.tasks,
                   [](const CalibrationTask& t) { return t.node.empty() && t.reason == TaskReason::kDrift; });
-    watch.learner.Forget();
+    watch.learner.Forget(watch.detector.recent_level());
     Log(LogLevel::kInfo, "drift is over", {{"device", key.first}, {"op", std::string(Name(key.second))}});
   }
   if (!node.empty()) LearnNode(key, watch, node, ln_ratio);
