@@ -127,6 +127,7 @@ std::vector<MeasuredKernel> MeanOfOccurrences(const Backend& backend, std::span<
       result.measurement.latency_us += share * timing.latency_us;
       result.timing.relative_error += share * timing.relative_error;
       result.timing.slowed = result.timing.slowed || timing.slowed;
+      result.timing.shared = result.timing.shared || timing.shared;
       result.timing.disturbed = result.timing.disturbed || timing.disturbed;
     }
     result.timing.latency_us = result.measurement.latency_us;

@@ -49,8 +49,8 @@ absl::StatusOr<MeasuredGraph> MeasureGraph(Backend& backend, std::span<const Ker
                                            const MicrosecondClock& clock);
 
 // The distinct kernels of a measured graph, in the order of their descriptions:
-// latency and relative error are the means over the occurrences, and slowed or
-// disturbed is what one of them was. `kernels` is what MeasureGraph was given.
+// latency and relative error are the means over the occurrences, and slowed, shared
+// or disturbed is what one of them was. `kernels` is what MeasureGraph was given.
 std::vector<MeasuredKernel> MeanOfOccurrences(const Backend& backend, std::span<const Kernel> kernels,
                                               const MeasuredGraph& graph);
 

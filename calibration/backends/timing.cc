@@ -99,28 +99,33 @@ HostTime RealTime() {
 
 TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& policy) {
   TimingResult result;
+  bool too_few = false;
   std::vector<double> latencies = LatenciesUpTo(Condition::kUndisturbed, samples);
   if (latencies.size() < policy.min_samples) {
     std::vector<double> with_slowed = LatenciesUpTo(Condition::kSlowed, samples);
     result.slowed = with_slowed.size() >= policy.min_samples;
-    result.disturbed = !result.slowed;
+    too_few = !result.slowed;
     if (result.slowed || latencies.size() < kLeastSamples) latencies = std::move(with_slowed);
   }
   const bool all_interrupted = latencies.size() < kLeastSamples;
   if (all_interrupted) latencies = LatenciesUpTo(Condition::kInterrupted, samples);
   if (latencies.empty()) return {.disturbed = true};
   std::span<const double> used = latencies;
-  if (const std::span<const double> settled = used.subspan(used.size() / 2); Drifts(used)) {
-    used = settled;
-    result.disturbed = result.disturbed || settled.size() < policy.min_samples || Drifts(settled);
+  bool settled = true;
+  if (const std::span<const double> second_half = used.subspan(used.size() / 2); Drifts(used)) {
+    used = second_half;
+    settled = second_half.size() >= policy.min_samples && !Drifts(second_half);
   }
   const Centre centre = CentreOf(used);
-  result.latency_us = all_interrupted ? std::ranges::min(used) : centre.median;
+  result.latency_us = centre.median;
   result.spread_us = centre.deviation;
   result.relative_error = centre.standard_error / centre.median;
   result.samples = used.size();
   result.discarded = samples.size() - used.size();
-  result.disturbed = result.disturbed || result.relative_error > policy.relative_error;
+  const bool known = settled && result.relative_error <= policy.relative_error;
+  result.shared = all_interrupted && known && used.size() >= policy.min_samples;
+  if (all_interrupted && !result.shared) result.latency_us = std::ranges::min(used);
+  result.disturbed = !result.shared && (too_few || !known);
   return result;
 }
 
@@ -139,7 +144,10 @@ absl::StatusOr<TimingResult> TimeRepeatedly(const TakeSample& take_sample, const
     if (samples.size() < next_look) continue;
     const double elapsed_us = clock() - start_us;
     if (elapsed_us > policy.time_budget_us) break;
-    if (elapsed_us > policy.min_time_us && !Summarize(samples, policy).disturbed) break;
+    if (elapsed_us > policy.min_time_us) {
+      const TimingResult so_far = Summarize(samples, policy);
+      if (!so_far.disturbed && !so_far.shared) break;
+    }
     next_look = NextLook(samples.size());
   }
   return Summarize(samples, policy);

@@ -74,12 +74,17 @@ struct TimingResult {
   // Known, but of the device's slower state, the only one seen. That may last
   // for seconds: better measured again after other kernels.
   bool slowed = false;
+  // Known, but something else ran during every sample, and took as much of each: it
+  // does not rest, and what it takes is part of the latency. So are a core that is
+  // shared for good, and steady interrupts.
+  bool shared = false;
 };
 
 // What samples say, in the order they were taken: the undisturbed ones if there
 // are min_samples of them, else those and the slowed ones, else the best there
-// are, and the result is disturbed. If all were interrupted, the latency is the
-// shortest: interruptions only add. When the second half is slower or faster
+// are, and the result is disturbed. If all were interrupted, and their median is
+// known, the device is shared; otherwise the latency is the shortest:
+// interruptions only add. When the second half is slower or faster
 // than the first by more than chance, only it counts: the latency had not
 // settled. No samples: latency 0, disturbed.
 TimingResult Summarize(std::span<const Sample> samples, const TimingPolicy& policy);
@@ -90,8 +95,9 @@ std::size_t NextLook(std::size_t samples);
 // Runs the work `runs` times back to back.
 using TakeSample = std::function<absl::StatusOr<Sample>(std::size_t runs)>;
 
-// Warms up, then samples until the result is not disturbed, max_samples were
-// taken, or the time budget is spent by `clock`; at least min_samples samples.
+// Warms up, then samples until the result is neither disturbed nor shared,
+// max_samples were taken, or the time budget is spent by `clock`; at least
+// min_samples samples.
 // One sample does if it is recorded. Returns the first error of take_sample.
 absl::StatusOr<TimingResult> TimeRepeatedly(const TakeSample& take_sample, const TimingPolicy& policy,
                                             const MicrosecondClock& clock);

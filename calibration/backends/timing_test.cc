@@ -21,10 +21,11 @@ Trace FromFunction(std::size_t n, const std::function<double(std::size_t)>& late
   return trace;
 }
 
-Trace Noisy(std::size_t n, double mean_us, double deviation_us) {
+Trace Noisy(std::size_t n, double mean_us, double deviation_us, Condition condition = Condition::kUndisturbed) {
   std::mt19937 generator(7);
   std::normal_distribution<double> normal(mean_us, deviation_us);
-  return FromFunction(n, [&](std::size_t) { return normal(generator); });
+  return FromFunction(
+      n, [&](std::size_t) { return normal(generator); }, condition);
 }
 
 Trace EverySecond(Trace trace, const Sample& other) {
@@ -43,6 +44,7 @@ struct Case {
   bool disturbed;
   std::size_t used;
   bool slowed = false;
+  bool shared = false;
 };
 
 class SummarizeTraces : public testing::TestWithParam<Case> {};
@@ -53,6 +55,7 @@ TEST_P(SummarizeTraces, FindsTheLatencyAndWhetherItIsKnown) {
   EXPECT_NEAR(result.latency_us, c.latency_us, c.tolerance_us);
   EXPECT_EQ(result.disturbed, c.disturbed) << "relative error " << result.relative_error;
   EXPECT_EQ(result.slowed, c.slowed);
+  EXPECT_EQ(result.shared, c.shared);
   EXPECT_EQ(result.samples, c.used);
   EXPECT_EQ(result.samples + result.discarded, c.trace.size());
 }
@@ -74,6 +77,17 @@ INSTANTIATE_TEST_SUITE_P(
              FromFunction(
                  20, [](std::size_t i) { return 700.0 + 100 * static_cast<double>(i % 4); }, Condition::kInterrupted),
              700, 0, true, 20},
+        Case{"InterruptedAllAlikeIsADeviceThatIsShared", Noisy(100, 1600, 50, Condition::kInterrupted), 1600, 10, false,
+             100, false, true},
+        Case{"TooFewInterruptedSamplesSayNothing", Noisy(8, 1600, 0, Condition::kInterrupted), 1600, 0, true, 8},
+        Case{"InterruptionsThatComeAndGoAreNoState",
+             FromFunction(
+                 100, [](std::size_t i) { return i % 2 == 0 ? 1000.0 : 2500.0; }, Condition::kInterrupted),
+             1000, 0, true, 100},
+        Case{"InterruptionsThatGrowAreNoState",
+             FromFunction(
+                 100, [](std::size_t i) { return 1000.0 + 10 * static_cast<double>(i); }, Condition::kInterrupted),
+             1500, 0, true, 50},
         Case{"SettlesAfterASlowStart", FromFunction(80, [](std::size_t i) { return i < 30 ? 140.0 : 100.0; }), 100, 0,
              false, 40},
         Case{"KeepsDrifting", FromFunction(100, [](std::size_t i) { return 100.0 + static_cast<double>(i); }), 175, 1,
@@ -160,7 +174,27 @@ TEST(TimeRepeatedlyTest, TakesNoMoreThanTheLargestNumberOfSamples) {
   const auto result = TimeRepeatedly(work.Taker(), policy, work.Clock());
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->samples, 150U);
-  EXPECT_TRUE(result->disturbed);
+}
+
+TEST(TimeRepeatedlyTest, WaitsForADeviceThatIsSharedToBeFree) {
+  const auto busy_until = [](std::size_t last) {
+    return FakeWork([last](std::size_t i) {
+      return i < last ? Sample{.latency_us = 1600, .condition = Condition::kInterrupted} : Sample{.latency_us = 1000};
+    });
+  };
+  FakeWork for_a_while = busy_until(300);
+  const auto result = TimeRepeatedly(for_a_while.Taker(), {}, for_a_while.Clock());
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->latency_us, 1000);
+  EXPECT_FALSE(result->shared);
+  FakeWork for_good = busy_until(1'000'000);
+  const TimingPolicy policy;
+  const auto shared = TimeRepeatedly(for_good.Taker(), policy, for_good.Clock());
+  ASSERT_TRUE(shared.ok());
+  EXPECT_EQ(shared->latency_us, 1600);
+  EXPECT_TRUE(shared->shared);
+  EXPECT_FALSE(shared->disturbed);
+  EXPECT_GT(for_good.now_us(), policy.time_budget_us);
 }
 
 TEST(TimeRepeatedlyTest, RunsShortWorkSeveralTimesASample) {

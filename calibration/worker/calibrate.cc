@@ -66,9 +66,26 @@ constexpr GraphPolicy kInPlace = {.runs = 40};
 constexpr double kGoodEnoughInPlace = 0.15;
 
 // A device that was in its slower state for a part of the time leaves latencies
-// of two kinds, and no table describes both. Those of the smaller part are left
-// out if no more than this share.
-constexpr double kMostLeftOut = 0.5;
+// of two kinds, and no table describes both: those of the smaller part are left
+// out. So does a device that is shared: kernels that are short against the turns
+// of others have it to themselves.
+constexpr double kMostly = 0.5;
+
+struct DeviceState {
+  bool slowed = false;
+  bool shared = false;
+
+  bool Has(const TimingResult& timing) const { return timing.slowed == slowed && timing.shared == shared; }
+};
+
+// What most were measured in.
+DeviceState StateOf(std::span<const MeasuredKernel> results) {
+  const auto mostly = [results](bool TimingResult::*state) {
+    const auto count = std::ranges::count_if(results, [state](const MeasuredKernel& r) { return r.timing.*state; });
+    return static_cast<double>(count) > kMostly * static_cast<double>(results.size());
+  };
+  return {.slowed = mostly(&TimingResult::slowed), .shared = mostly(&TimingResult::shared)};
+}
 
 // A first pass over all kernels, then second tries of what was disturbed or
 // taken in the rarer state of the device.
@@ -97,42 +114,45 @@ class Campaign {
   absl::Status Run(const std::vector<Kernel>& kernels, std::vector<MeasuredKernel> workload, Calibration& out) {
     const std::size_t first = workload.size();
     std::vector<MeasuredKernel> results = std::move(workload);
+    std::size_t asked = 0;
     for (std::size_t i = 0; i < kernels.size() && !TimeIsUp(); ++i) {
       Report(static_cast<double>(i) / static_cast<double>(kernels.size()), Describe(kernels[i]));
       GPUETA_ASSIGN_OR_RETURN(const std::optional<MeasuredKernel> measured, MeasureOnce(kernels[i], out));
-      if (measured.has_value()) results.push_back(*measured);
+      if (!measured.has_value()) continue;
+      results.push_back(*measured);
+      asked += i < options_.asked.size() ? 1 : 0;
     }
-    bool slowed = MostlySlowed(results);
+    // The kernels that matter say which state is to be described.
+    const auto deciding = std::span(results).subspan(asked > 0 ? first : 0, asked > 0 ? asked : results.size());
+    DeviceState state = StateOf(deciding);
     for (MeasuredKernel& result : std::span(results).subspan(first)) {
-      if (!result.timing.disturbed && result.timing.slowed == slowed) continue;
+      const TimingResult& timing = result.timing;
+      // Short kernels stay as they are on a device that is shared.
+      if (!timing.disturbed && (state.Has(timing) || (state.shared && !timing.shared))) continue;
       ++out.disturbed;
       if (TimeIsUp()) continue;
       Report(1, Describe(result.measurement.kernel));
       GPUETA_ASSIGN_OR_RETURN(const std::optional<MeasuredKernel> again, Measure(result.measurement.kernel, out));
-      if (again.has_value() && Better(again->timing, result.timing, slowed)) result = *again;
+      if (again.has_value() && Better(again->timing, result.timing, state)) result = *again;
     }
-    slowed = MostlySlowed(results);
+    state = StateOf(deciding);
     for (const MeasuredKernel& result : results) {
-      const TimingResult& timing = result.timing;
-      const bool known = !timing.disturbed || timing.relative_error <= kGoodEnough;
-      if (known && timing.slowed == slowed) {
+      const bool known = !result.timing.disturbed || result.timing.relative_error <= kGoodEnough;
+      if (known && state.Has(result.timing)) {
         out.measurements.push_back(result.measurement);
       } else {
         ++out.given_up;
       }
     }
-    out.slowed = slowed;
+    out.slowed = state.slowed;
+    out.shared = state.shared;
     return absl::OkStatus();
   }
 
  private:
-  static bool MostlySlowed(const std::vector<MeasuredKernel>& results) {
-    const auto count = std::ranges::count_if(results, [](const MeasuredKernel& r) { return r.timing.slowed; });
-    return static_cast<double>(count) > kMostLeftOut * static_cast<double>(results.size());
-  }
-  static bool Better(const TimingResult& a, const TimingResult& b, bool slowed) {
+  static bool Better(const TimingResult& a, const TimingResult& b, const DeviceState& state) {
     if (a.disturbed != b.disturbed) return !a.disturbed;
-    if (a.slowed != b.slowed) return a.slowed == slowed;
+    if (state.Has(a) != state.Has(b)) return state.Has(a);
     return a.relative_error < b.relative_error;
   }
   absl::StatusOr<std::optional<MeasuredKernel>> Measure(const Kernel& kernel, Calibration& out) {
@@ -196,6 +216,7 @@ absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, 
   calibration.profile.labels = backend.labels();
   calibration.profile.host_issue_us = backend.MeasureHostIssueUs().value_or(0);
   if (calibration.slowed) calibration.profile.labels["state"] = "slowed";
+  if (calibration.shared) calibration.profile.labels["state"] = "shared";
   return calibration;
 }
 

@@ -37,9 +37,10 @@ struct CalibrationOptions {
 struct Calibration {
   Profile profile;
   std::vector<Measurement> measurements;
-  std::size_t disturbed = 0;         // measured again
-  std::size_t given_up = 0;          // left out: disturbed both times, or in the device's rarer state
-  bool slowed = false;               // the device was in its slower state most of the time
+  std::size_t disturbed = 0;  // measured again
+  std::size_t given_up = 0;   // left out: disturbed both times, or not in the state that most were, of asked ones
+  bool slowed = false;        // the device was in its slower state most of the time
+  bool shared = false;        // most of the time something else ran, and its turns are part of the latencies
   std::vector<std::string> skipped;  // kernels that could not be run, with the reason
 };
 

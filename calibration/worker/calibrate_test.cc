@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "calibration/backends/backends.h"
+#include "calibration/backends/testing_fake_backend.h"
 #include "calibration/worker/candidates.h"
 #include "core/base/errors.h"
 #include "core/feedback/error_summary.h"
@@ -118,6 +119,71 @@ TEST(CalibrateTest, KernelsThatCannotRunAreSkippedSayingWhy) {
   ASSERT_TRUE(calibration.ok());
   ASSERT_EQ(calibration->skipped.size(), 1u);
   EXPECT_THAT(calibration->skipped[0], HasSubstr("9999"));
+}
+
+// Latencies by the rows of vector kernels, 100 to 4,000 of them.
+std::map<std::int64_t, double> Measured(const Calibration& calibration) {
+  std::map<std::int64_t, double> us;
+  for (const Measurement& m : calibration.measurements) us[std::get<Vector>(m.kernel.work).rows] = m.latency_us;
+  return us;
+}
+std::vector<Kernel> VectorKernels() {
+  std::vector<Kernel> kernels;
+  for (std::int64_t rows = 100; rows <= 4000; rows += 100) kernels.push_back(testing_util::VectorOfRows(rows));
+  return kernels;
+}
+
+// Kernels longer than the rests of something else are stretched by its turns;
+// shorter ones are not.
+testing_util::FakeBackend SharedDevice(double rests_us) {
+  return testing_util::FakeBackend([rests_us](Sample sample, std::size_t) {
+    if (sample.latency_us < rests_us) return sample;
+    return Sample{.latency_us = 1.6 * sample.latency_us, .condition = Condition::kInterrupted};
+  });
+}
+
+TEST(CalibrateTest, ADeviceThatIsSharedForGoodIsDescribedAsItIs) {
+  testing_util::FakeBackend backend = SharedDevice(500);
+  const auto calibration = Calibrate(backend, Spec(), VectorKernels(), {.budget = 40}, backend.Clock());
+  ASSERT_TRUE(calibration.ok()) << calibration.status();
+  EXPECT_TRUE(calibration->shared);
+  EXPECT_EQ(calibration->profile.labels.at("state"), "shared");
+  EXPECT_EQ(calibration->disturbed, 0u);  // there is no better time to measure them
+  EXPECT_EQ(calibration->measurements.size(), 36u);
+  EXPECT_EQ(calibration->given_up, 4u);
+  for (const auto& [rows, us] : Measured(*calibration)) EXPECT_DOUBLE_EQ(us, 1.6 * static_cast<double>(rows));
+}
+
+TEST(CalibrateTest, OfADeviceThatIsSharedKernelsAskedForSayWhichStateIsDescribed) {
+  testing_util::FakeBackend backend = SharedDevice(2500);
+  const auto general = Calibrate(backend, Spec(), VectorKernels(), {.budget = 40}, backend.Clock());
+  ASSERT_TRUE(general.ok()) << general.status();
+  EXPECT_FALSE(general->shared);
+  for (const auto& [rows, us] : Measured(*general)) EXPECT_LT(rows, 2500);
+  CalibrationOptions options{.budget = 40};
+  options.asked = {testing_util::VectorOfRows(3950), testing_util::VectorOfRows(2950)};
+  const auto asked = Calibrate(backend, Spec(), VectorKernels(), options, backend.Clock());
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_TRUE(asked->shared);
+  for (const auto& [rows, us] : Measured(*asked)) EXPECT_GE(rows, 2500);
+  EXPECT_DOUBLE_EQ(Measured(*asked).at(3950), 1.6 * 3950);
+}
+
+TEST(CalibrateTest, WhatWasMeasuredBesideSomethingThatEndsIsMeasuredAgain) {
+  double now_us = 0;
+  testing_util::FakeBackend backend([&now_us](Sample sample, std::size_t) {
+    constexpr double kOthersEnd = 5e6;
+    const bool busy = now_us < kOthersEnd;
+    if (busy) sample = {.latency_us = 1.6 * sample.latency_us, .condition = Condition::kInterrupted};
+    now_us += sample.latency_us;
+    return sample;
+  });
+  const auto calibration = Calibrate(backend, Spec(), VectorKernels(), {.budget = 40}, backend.Clock());
+  ASSERT_TRUE(calibration.ok()) << calibration.status();
+  EXPECT_FALSE(calibration->shared);
+  EXPECT_GT(calibration->disturbed, 0u);
+  EXPECT_EQ(calibration->measurements.size(), 40u);
+  for (const auto& [rows, us] : Measured(*calibration)) EXPECT_DOUBLE_EQ(us, static_cast<double>(rows));
 }
 
 TEST(CalibrateTest, NothingMeasuredIsAnError) {

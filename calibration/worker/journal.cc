@@ -12,7 +12,7 @@
 namespace gpueta {
 namespace {
 
-constexpr std::string_view kMagic = "gpueta-journal-1";
+constexpr std::string_view kMagic = "gpueta-journal-2";
 // Once may be the node's fault.
 constexpr int kFatalBeginnings = 2;
 
@@ -36,14 +36,15 @@ bool Parse(const std::string& text, Number& value) {
 std::string HeaderOf(const std::string& campaign) { return fmt::format("{}\t{}", kMagic, campaign); }
 
 // Of a line about a measured kernel.
-constexpr std::size_t kDoneFields = 15;
+constexpr std::size_t kDoneFields = 16;
 
 std::string DoneLine(const std::string& key, const MeasuredKernel& m) {
   const Launch& launch = m.measurement.kernel.launch;
-  return fmt::format("done\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", key, m.measurement.device,
+  return fmt::format("done\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}", key, m.measurement.device,
                      m.measurement.source, Name(m.measurement.timing), m.timing.latency_us, m.timing.spread_us,
-                     m.timing.relative_error, m.timing.disturbed ? 1 : 0, m.timing.slowed ? 1 : 0, launch.grid_x,
-                     launch.grid_y, launch.grid_z, launch.block_x, launch.kernel.empty() ? "-" : launch.kernel);
+                     m.timing.relative_error, m.timing.disturbed ? 1 : 0, m.timing.slowed ? 1 : 0,
+                     m.timing.shared ? 1 : 0, launch.grid_x, launch.grid_y, launch.grid_z, launch.block_x,
+                     launch.kernel.empty() ? "-" : launch.kernel);
 }
 
 std::optional<MeasuredKernel> ParseDone(const std::vector<std::string>& f) {
@@ -54,18 +55,21 @@ std::optional<MeasuredKernel> ParseDone(const std::vector<std::string>& f) {
   const auto timing = ParseTiming(f[4]);
   int disturbed = 0;
   int slowed = 0;
+  int shared = 0;
   Launch& launch = m.measurement.kernel.launch;
   if (!timing.has_value() || !Parse(f[5], m.timing.latency_us) || !Parse(f[6], m.timing.spread_us) ||
       !Parse(f[7], m.timing.relative_error) || !Parse(f[8], disturbed) || !Parse(f[9], slowed) ||
-      !Parse(f[10], launch.grid_x) || !Parse(f[11], launch.grid_y) || !Parse(f[12], launch.grid_z) ||
-      !Parse(f[13], launch.block_x) || !std::isfinite(m.timing.latency_us) || m.timing.latency_us <= 0) {
+      !Parse(f[10], shared) || !Parse(f[11], launch.grid_x) || !Parse(f[12], launch.grid_y) ||
+      !Parse(f[13], launch.grid_z) || !Parse(f[14], launch.block_x) || !std::isfinite(m.timing.latency_us) ||
+      m.timing.latency_us <= 0) {
     return std::nullopt;
   }
   m.measurement.timing = *timing;
   m.measurement.latency_us = m.timing.latency_us;
   m.timing.disturbed = disturbed != 0;
   m.timing.slowed = slowed != 0;
-  if (f[14] != "-") launch.kernel = f[14];
+  m.timing.shared = shared != 0;
+  if (f[15] != "-") launch.kernel = f[15];
   return m;
 }
 

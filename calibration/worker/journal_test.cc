@@ -17,7 +17,7 @@ MeasuredKernel Measured(const Kernel& kernel) {
       .device = "t4", .source = "cublaslt", .timing = Timing::kGraph, .kernel = kernel, .latency_us = 12.25};
   measured.measurement.kernel.launch = {
       .kernel = "sgemm_128x64", .grid_x = 7, .grid_y = 2, .grid_z = 1, .block_x = 128};
-  measured.timing = {.latency_us = 12.25, .spread_us = 0.5, .relative_error = 0.004, .slowed = true};
+  measured.timing = {.latency_us = 12.25, .spread_us = 0.5, .relative_error = 0.004, .slowed = true, .shared = true};
   return measured;
 }
 
@@ -48,6 +48,7 @@ TEST_F(JournalTest, WhatWasMeasuredIsThereAfterARestart) {
   EXPECT_EQ(found->measurement.timing, Timing::kGraph);
   EXPECT_EQ(found->timing.relative_error, 0.004);
   EXPECT_TRUE(found->timing.slowed);
+  EXPECT_TRUE(found->timing.shared);
   EXPECT_FALSE(found->timing.disturbed);
   EXPECT_TRUE(journal.WasSkipped(kAdd));
   EXPECT_FALSE(journal.Find(kAdd).has_value());

@@ -150,6 +150,8 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
              calibration->skipped.size());
   if (calibration->slowed)
     fmt::print("the device was in a slower state than it can be; the profile describes that state\n");
+  if (calibration->shared)
+    fmt::print("something else ran all the time; the profile describes a device shared with it\n");
   terminal::TextTable table({"table", "rows", "held-out error"});
   for (const Table& t : calibration->profile.tables)
     table.Add({Describe(t.key), std::to_string(t.rows), terminal::FormatPercent(t.cv_mape)});
@@ -174,12 +176,17 @@ absl::Status Serve(const v1::CalibrationTask& task, Backend& backend, const Devi
   GPUETA_ASSIGN_OR_RETURN(const TaskKernels kernels, KernelsOf(task, candidates));
   CalibrationOptions options;
   options.asked = kernels.asked;
-  GPUETA_ASSIGN_OR_RETURN(const Profile fresh, Measure(backend, spec, kernels.candidates, options, args));
   GPUETA_ASSIGN_OR_RETURN(Client client, Connect(args));
   absl::StatusOr<LoadedProfile> base = ActiveProfile(client, task.device());
+  if (!base.ok() && !absl::IsNotFound(base.status())) return base.status();
+  // What a CPU can do is measured, and comes out otherwise each time.
+  const DeviceSpec& fitted = base.ok() ? base->profile.spec : spec;
+  GPUETA_ASSIGN_OR_RETURN(const Profile fresh, Measure(backend, fitted, kernels.candidates, options, args));
+  base = ActiveProfile(client, task.device());  // somebody else may have published meanwhile
   if (absl::IsNotFound(base.status())) return Publish(args, fresh);
   if (!base.ok()) return base.status();
-  return Publish(args, WithTables(std::move(base->profile), fresh));
+  GPUETA_ASSIGN_OR_RETURN(const Profile merged, WithTables(std::move(base->profile), fresh));
+  return Publish(args, merged);
 }
 
 // Serves tasks until the server is gone, or as many as asked for. One that fails

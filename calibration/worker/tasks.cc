@@ -25,7 +25,13 @@ absl::StatusOr<TaskKernels> KernelsOf(const v1::CalibrationTask& task, const std
   return kernels;
 }
 
-Profile WithTables(Profile base, const Profile& fresh) {
+absl::StatusOr<Profile> WithTables(Profile base, const Profile& fresh) {
+  if (base.spec != fresh.spec) {
+    return FailedPrecondition(
+        "the active profile of {} has another specification than what was measured is fitted to; "
+        "measure again",
+        base.device);
+  }
   for (const Table& table : fresh.tables) {
     const auto at = std::lower_bound(base.tables.begin(), base.tables.end(), table.key,
                                      [](const Table& t, const TableKey& key) { return t.key < key; });

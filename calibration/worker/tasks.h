@@ -27,7 +27,8 @@ absl::StatusOr<TaskKernels> KernelsOf(const v1::CalibrationTask& task, const std
 
 // `base` with the tables of `fresh` in place of those with the same key, and
 // its new ones besides; what was measured of other ops stays. Of base are
-// device, specification and labels.
-Profile WithTables(Profile base, const Profile& fresh);
+// device and labels. FAILED_PRECONDITION if the specifications differ: tables hold
+// with the one that they were fitted to.
+absl::StatusOr<Profile> WithTables(Profile base, const Profile& fresh);
 
 }  // namespace gpueta

@@ -35,7 +35,7 @@ TEST(TasksTest, FreshTablesReplaceTheirOwnAndLeaveTheOthers) {
   added.key.dtype = DType::kFp64;
   fresh.tables.insert(fresh.tables.begin(), added);
   fresh.created_unix_s = base.created_unix_s + 5;
-  const Profile merged = WithTables(base, fresh);
+  const Profile merged = WithTables(base, fresh).value();
   EXPECT_EQ(merged.tables.size(), base.tables.size() + 1);
   EXPECT_TRUE(std::is_sorted(merged.tables.begin(), merged.tables.end(),
                              [](const Table& a, const Table& b) { return a.key < b.key; }));
@@ -46,6 +46,13 @@ TEST(TasksTest, FreshTablesReplaceTheirOwnAndLeaveTheOthers) {
   }
   EXPECT_NE(merged.Find(added.key), nullptr);
   EXPECT_EQ(merged.created_unix_s, fresh.created_unix_s);
+}
+
+TEST(TasksTest, TablesAreNotMergedIntoAProfileOfAnotherSpecification) {
+  const Profile base = testing::MakeTestProfile("t4");
+  Profile fresh = base;
+  fresh.spec.fp32_tflops /= 1.5;
+  EXPECT_EQ(WithTables(base, fresh).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 }  // namespace

@@ -75,14 +75,14 @@ void CorrectionLearner::Add(int size_class, double ln_ratio) {
   m.at_bound = mean >= kLargestLn || mean <= kSmallestLn ? m.at_bound + 1 : 0;
 }
 
-void CorrectionLearner::Forget() {
+void CorrectionLearner::Forget(double ln_ratio) {
   Memory& m = memory_;
   double weight = 0;
   for (const Memory::Mean& mean : m.classes) weight += mean.weight;
   const double keep = weight > kKeptAfterChange ? kKeptAfterChange / weight : 1;
   for (Memory::Mean& mean : m.classes) {
     mean.weight *= keep;
-    mean.sum *= keep;
+    mean.sum = mean.weight * ln_ratio;
   }
   m.deviation = 0;
   m.deviation_weight = 0;

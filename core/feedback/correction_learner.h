@@ -22,8 +22,9 @@ class CorrectionLearner {
  public:
   void Add(int size_class, double ln_ratio);
 
-  // After a sudden change: what was learnt counts as ten observations.
-  void Forget();
+  // After a sudden change to a mean of `ln_ratio`: what was learnt counts as ten
+  // observations of that.
+  void Forget(double ln_ratio);
   // Another profile answers.
   void Reset() { *this = CorrectionLearner(); }
 

@@ -1,5 +1,7 @@
 #include "core/feedback/error_windows.h"
 
+#include <algorithm>
+
 namespace gpueta {
 namespace {
 
@@ -22,6 +24,17 @@ void ErrorWindows::Add(std::int64_t at_unix_s, const PredictedAndObserved& pair)
     const std::int64_t oldest = OldestOf(kLengths[i], kept.rbegin()->first);
     while (kept.begin()->first < oldest) kept.erase(kept.begin());
   }
+}
+
+void ErrorWindows::Forget(std::int64_t now_unix_s) {
+  for (std::size_t i = 0; i < kLengths.size(); ++i) {
+    auto& kept = buckets_[i];
+    kept.erase(kept.begin(), kept.lower_bound(OldestOf(kLengths[i], StartOf(now_unix_s, kLengths[i].seconds))));
+  }
+}
+
+bool ErrorWindows::empty() const {
+  return std::ranges::all_of(buckets_, [](const auto& kept) { return kept.empty(); });
 }
 
 ErrorStats ErrorWindows::Since(std::int64_t since_unix_s, std::int64_t now_unix_s) const {

@@ -27,6 +27,10 @@ class ErrorWindows {
   // before `since`. `now` says what is kept.
   ErrorStats Since(std::int64_t since_unix_s, std::int64_t now_unix_s) const;
 
+  // Leaves out what is older than each length keeps.
+  void Forget(std::int64_t now_unix_s);
+  bool empty() const;
+
   // By length and start; for keeping them elsewhere.
   using Buckets = std::array<std::map<std::int64_t, ErrorStats>, kLengths.size()>;
   const Buckets& buckets() const { return buckets_; }

@@ -35,6 +35,19 @@ TEST(ErrorWindowsTest, NothingIsKeptLongerThanAMonthNorInMoreBucketsThanStated) 
   EXPECT_LE(windows.Since(0, kNow + 100 * 86400).count(), 30 * 24);
 }
 
+TEST(ErrorWindowsTest, WhatIsNotObservedAnyMoreIsForgottenWithinAMonth) {
+  ErrorWindows windows;
+  EXPECT_TRUE(windows.empty());
+  windows.Add(kNow, kPair);
+  windows.Forget(kNow + 7200);
+  EXPECT_TRUE(windows.buckets()[0].empty());
+  EXPECT_EQ(windows.Since(kNow, kNow + 7200).count(), 1);
+  windows.Forget(kNow + 29 * 86400);
+  EXPECT_FALSE(windows.empty());
+  windows.Forget(kNow + 31 * 86400);
+  EXPECT_TRUE(windows.empty());
+}
+
 TEST(ErrorWindowsTest, AnHourAgoIsNotTheLastTenMinutes) {
   ErrorWindows windows;
   windows.Add(kNow - 3600, kPair);

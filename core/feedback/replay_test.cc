@@ -1,11 +1,12 @@
-// Real measurements replayed as observations: what learning from them does to
-// the error.
+// Real measurements replayed as observations against a profile fitted to others
+// (testdata/README.md): what learning from them does to the error.
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -54,7 +55,7 @@ Replay ReplayStream(const Stream& stream, double planted) {
     const int size_class = SizeClassOf(pair.predicted_us.p50);
     for (double* us : {&pair.predicted_us.p50, &pair.predicted_us.p90, &pair.predicted_us.p99}) *us *= factor;
     replay.corrected.push_back(pair);
-    if (replay.detector.Add(ln_ratio)) replay.learner.Forget();
+    if (replay.detector.Add(ln_ratio)) replay.learner.Forget(replay.detector.recent_level());
     replay.learner.Add(size_class, ln_ratio);
   }
   return replay;
@@ -87,11 +88,26 @@ TEST(ReplayTest, WithoutAPlantedBiasNoOpIsEverHalfAPointWorse) {
   }
 }
 
+TEST(ReplayTest, TheNoiseOfRealKernelsRaisesNoAlarmInAHundredThousandObservations) {
+  for (const auto& [op, stream] : Read("v100-pcie-32gb")) {
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+      std::mt19937_64 random(seed);
+      DriftDetector detector;
+      int alarms = 0;
+      for (int i = 0; i < 100'000; ++i) {
+        const PredictedAndObserved& pair = stream[random() % stream.size()];
+        alarms += detector.Add(std::log(pair.observed_us / pair.predicted_us.p50)) ? 1 : 0;
+      }
+      EXPECT_EQ(alarms, 0) << op << ", seed " << seed;
+    }
+  }
+}
+
 TEST(ReplayTest, AProfileOfAnotherDeviceRaisesTheAlarmAndHitsTheBoundWithoutHarm) {
-  int alarms = 0, bounds = 0;
+  int bounds = 0;
   for (const auto& [op, stream] : Read("t4")) {
     const Replay replay = ReplayStream(stream, 1);
-    alarms += replay.detector.alarm() ? 1 : 0;
+    EXPECT_TRUE(replay.detector.alarm()) << op;
     const CorrectionCurve curve = replay.learner.Factors();
     bounds += replay.learner.observations_at_bound() > 0 ? 1 : 0;
     for (const float factor : curve.factor) {
@@ -100,7 +116,6 @@ TEST(ReplayTest, AProfileOfAnotherDeviceRaisesTheAlarmAndHitsTheBoundWithoutHarm
     }
     EXPECT_LE(Summarise(replay.corrected).mape, Summarise(replay.without).mape) << op;
   }
-  EXPECT_EQ(alarms, 3);
   EXPECT_GE(bounds, 1);
 }
 

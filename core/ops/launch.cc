@@ -111,7 +111,7 @@ Launch LaunchLike(const Kernel& kernel, const Kernel& other) {
   Launch launch = kernel.launch;
   if (launch.blocks() <= 0) return launch;
   double ratio = 1;
-  if (const auto* from = std::get_if<Custom>(&kernel.work), *to = std::get_if<Custom>(&other.work);
+  if (const auto *from = std::get_if<Custom>(&kernel.work), *to = std::get_if<Custom>(&other.work);
       from != nullptr && to != nullptr) {
     const bool computes = from->flops > 0 && to->flops > 0;
     const auto more = [](std::int64_t a, std::int64_t b) {

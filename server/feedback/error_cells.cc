@@ -22,6 +22,12 @@ void ErrorCells::Add(const CellKey& key, std::int64_t now_unix_s, const Predicte
   last_cell_->Add(now_unix_s, pair);
 }
 
+void ErrorCells::Forget(std::int64_t now_unix_s) {
+  for (auto& [key, windows] : cells_) windows.Forget(now_unix_s);
+  std::erase_if(cells_, [this](const auto& cell) { return cell.second.empty() && !changed_.contains(cell.first); });
+  last_cell_ = nullptr;
+}
+
 std::vector<ErrorCells::Bucket> ErrorCells::TakeChanged() {
   std::vector<Bucket> buckets;
   for (const auto& [changed_key, since] : changed_) {

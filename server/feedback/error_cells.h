@@ -37,6 +37,9 @@ class ErrorCells {
   // times the limit everything new does.
   void Add(const CellKey& key, std::int64_t now_unix_s, const PredictedAndObserved& pair);
 
+  // Makes room of cells that were not observed for as long as windows reach back.
+  void Forget(std::int64_t now_unix_s);
+
   const std::map<CellKey, ErrorWindows>& cells() const { return cells_; }
 
   // Buckets changed since the last call, which then are not.

@@ -24,6 +24,11 @@ constexpr std::int64_t kLongAtBound = 100;
 constexpr float kNews = 0.004F;
 // Worth a line in the log, at most one a second.
 constexpr double kOffender = 0.69;  // a factor of 2
+// What is not observed any more makes room for others.
+constexpr std::int64_t kDay = 86400;
+constexpr std::int64_t kNodeKept = 7 * kDay;
+constexpr std::int64_t kWatchKept = 30 * kDay;  // as error windows
+constexpr std::int64_t kForgetEvery = 300;
 
 std::string KeyText(const CellKey& key, std::size_t length, std::int64_t start) {
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", key.device, key.family, key.dtype, key.model, key.provenance, key.node,
@@ -152,7 +157,11 @@ absl::Status Feedback::Load(const std::vector<FeedbackRow>& rows) {
       watch.learner = LearnerOf(stored);
       watch.detector = Decode(stored.detector());
       watch.recent = RecentOf(stored);
-      for (const auto& node : stored.nodes()) watch.nodes[node.name()] = Decode(node.detector());
+      const auto observed = [now](std::int64_t at) { return at == 0 ? now : at; };  // 0: stored by an older server
+      watch.observed_unix_s = observed(stored.observed_unix_s());
+      watch.changed = stored.observed_unix_s() == 0;
+      for (const auto& node : stored.nodes())
+        watch.nodes[node.name()] = {Decode(node.detector()), observed(node.observed_unix_s())};
       nodes_ += watch.nodes.size();
       for (const auto& task : stored.tasks()) {
         watch.tasks.push_back({.id = task.id(),
@@ -196,6 +205,7 @@ void Feedback::Take(const ObservedGroup& group, std::span<const JudgedObservatio
   Watch* watch = FindWatch(device, group.family);
   if (watch != nullptr) {
     watch->changed = true;
+    watch->observed_unix_s = now;
     if (group.of_active_profile && watch->profile != group.profile) ResetWatch(*watch, group.profile);
   }
   for (std::size_t i = 0; i < observations.size(); ++i) {
@@ -232,7 +242,7 @@ void Feedback::Learn(const WatchKey& key, Watch& watch, const std::string& node,
   const double ln_ratio = std::log(o.observed_us / o.uncorrected_p50_us);
   const bool was_alarm = watch.detector.alarm();
   const bool raised = watch.detector.Add(ln_ratio);
-  if (raised) watch.learner.Forget();
+  if (raised) watch.learner.Forget(watch.detector.recent_level());
   watch.learner.Add(SizeClassOf(o.uncorrected_p50_us), ln_ratio);
   if (raised) OpenTask(key, watch, "", TaskReason::kDrift, watch.detector.recent_level());
   if (watch.learner.observations_at_bound() == kLongAtBound)
@@ -240,7 +250,7 @@ void Feedback::Learn(const WatchKey& key, Watch& watch, const std::string& node,
   if (was_alarm && !watch.detector.alarm()) {
     std::erase_if(watch.tasks,
                   [](const CalibrationTask& t) { return t.node.empty() && t.reason == TaskReason::kDrift; });
-    watch.learner.Forget();
+    watch.learner.Forget(watch.detector.recent_level());
     Log(LogLevel::kInfo, "drift is over", {{"device", key.first}, {"op", std::string(Name(key.second))}});
   }
   if (!node.empty()) LearnNode(key, watch, node, ln_ratio);
@@ -253,7 +263,8 @@ void Feedback::LearnNode(const WatchKey& key, Watch& watch, const std::string& n
     it = watch.nodes.try_emplace(node).first;
     ++nodes_;
   }
-  DriftDetector& detector = it->second;
+  it->second.observed_unix_s = watch.observed_unix_s;
+  DriftDetector& detector = it->second.detector;
   const bool was_alarm = detector.alarm();
   const bool raised = detector.Add(ln_ratio);
   // With all nodes changed it is the device; with one node they are the same.
@@ -340,10 +351,12 @@ std::vector<FeedbackRow> Feedback::TakeChangedRows() {
     Encode(watch.learner, message);
     Encode(watch.detector, *message.mutable_detector());
     Encode(watch.recent, message);
-    for (const auto& [name, detector] : watch.nodes) {
-      auto& node = *message.add_nodes();
-      node.set_name(name);
-      Encode(detector, *node.mutable_detector());
+    message.set_observed_unix_s(watch.observed_unix_s);
+    for (const auto& [name, node] : watch.nodes) {
+      auto& stored = *message.add_nodes();
+      stored.set_name(name);
+      stored.set_observed_unix_s(node.observed_unix_s);
+      Encode(node.detector, *stored.mutable_detector());
     }
     for (const CalibrationTask& task : watch.tasks) {
       auto& stored = *message.add_tasks();
@@ -353,70 +366,127 @@ std::vector<FeedbackRow> Feedback::TakeChangedRows() {
       stored.set_ln_ratio(task.ln_ratio);
       stored.set_created_unix_s(task.created_unix_s);
     }
-    rows.push_back({kWatchRow, fmt::format("{}|{}", key.first, Name(key.second)), 0, message.SerializeAsString()});
+    rows.push_back({kWatchRow, fmt::format("{}|{}", key.first, Name(key.second)), watch.observed_unix_s + kWatchKept,
+                    message.SerializeAsString()});
   }
   return rows;
 }
 
+void Feedback::ForgetOld(std::int64_t now) {
+  if (now < last_forgotten_unix_s_ + kForgetEvery) return;
+  last_forgotten_unix_s_ = now;
+  cells_.Forget(now);
+  for (auto& [key, watch] : watches_) {
+    for (auto it = watch.nodes.begin(); it != watch.nodes.end();) {
+      if (it->second.observed_unix_s + kNodeKept > now) {
+        ++it;
+        continue;
+      }
+      std::erase_if(watch.tasks, [&it](const CalibrationTask& task) { return task.node == it->first; });
+      it = watch.nodes.erase(it);
+      --nodes_;
+      watch.changed = true;
+    }
+  }
+  const auto forgotten = std::erase_if(watches_, [this, now](const auto& entry) {
+    const bool old = entry.second.observed_unix_s + kWatchKept <= now;
+    if (old) nodes_ -= entry.second.nodes.size();
+    return old;
+  });
+  if (forgotten > 0) ServeCorrections();
+}
+
 absl::Status Feedback::Commit() {
   const std::lock_guard commit_lock(commit_mutex_);
+  const std::int64_t now = Now();
   {
     const std::lock_guard lock(mutex_);
+    ForgetOld(now);
     for (FeedbackRow& row : TakeChangedRows()) unsaved_.insert_or_assign({row.kind, row.key}, std::move(row));
   }
+  // As the store does: while it fails, no more than what is kept piles up.
+  std::erase_if(unsaved_, [now](const auto& entry) { return entry.second.expires_unix_s < now; });
   if (unsaved_.empty()) return absl::OkStatus();
   StoreChange change;
   for (const auto& [key, row] : unsaved_) change.feedback.push_back(row);
-  change.forget_feedback_before_unix_s = Now();
+  change.forget_feedback_before_unix_s = now;
   GPUETA_RETURN_IF_ERROR(store_->Commit(change));
   unsaved_.clear();
   return absl::OkStatus();
 }
 
-DriftDetector::State Feedback::DriftOf(const CellKey& key, const ErrorQuery& query) const {
-  DriftDetector::State worst = DriftDetector::State::kLearning;
+std::vector<Feedback::WatchedState> Feedback::WatchedStates(const ErrorQuery& query) const {
+  const bool nodes = query.by_node || !query.only.node.empty();
+  std::vector<WatchedState> states;
+  const std::lock_guard lock(mutex_);
   for (const auto& [where, watch] : watches_) {
-    if (query.by_device && where.first != key.device) continue;
-    if (query.by_family && Name(where.second) != key.family) continue;
     if (!query.only.device.empty() && where.first != query.only.device) continue;
     if (!query.only.family.empty() && Name(where.second) != query.only.family) continue;
-    const std::string& node = query.by_node ? key.node : query.only.node;
-    DriftDetector::State state = watch.detector.state();
+    const auto served = served_.find(where);
+    WatchedState& state = states.emplace_back();
+    state.where = where;
+    state.drift = watch.detector.state();
+    if (served != served_.end()) state.correction = served->second;
+    if (!nodes) continue;
+    for (const auto& [name, node] : watch.nodes) state.nodes[name] = node.detector.state();
+  }
+  return states;
+}
+
+DriftDetector::State Feedback::DriftOf(const CellKey& key, const ErrorQuery& query,
+                                       const std::vector<WatchedState>& states) {
+  const std::string& node = query.by_node ? key.node : query.only.node;
+  DriftDetector::State worst = DriftDetector::State::kLearning;
+  for (const WatchedState& state : states) {
+    if (query.by_device && state.where.first != key.device) continue;
+    if (query.by_family && Name(state.where.second) != key.family) continue;
+    DriftDetector::State drift = state.drift;
     if (query.by_node || !node.empty()) {
-      const auto it = watch.nodes.find(node);
-      if (it == watch.nodes.end()) continue;
-      state = it->second.state();
+      const auto it = state.nodes.find(node);
+      if (it == state.nodes.end()) continue;
+      drift = it->second;
     }
-    if (Badness(state) > Badness(worst)) worst = state;
+    if (Badness(drift) > Badness(worst)) worst = drift;
   }
   return worst;
 }
 
 std::map<CellKey, ErrorStats> Feedback::GroupsOf(const ErrorQuery& query) const {
+  constexpr int kCellsALock = 32;
   const std::int64_t now = Now();
   std::map<CellKey, ErrorStats> groups;
-  for (const auto& [key, windows] : cells_.cells()) {
-    if (!Matches(query.only, key)) continue;
-    ErrorStats stats = windows.Since(query.since_unix_s, now);
-    if (stats.count() == 0) continue;
-    groups[{query.by_device ? key.device : "", query.by_family ? key.family : "", query.by_dtype ? key.dtype : "",
-            query.by_model ? key.model : "", query.by_provenance ? key.provenance : "", query.by_node ? key.node : ""}]
-        .Merge(stats);
+  std::optional<CellKey> last;
+  for (bool more = true; more;) {
+    const std::lock_guard lock(mutex_);
+    const auto& cells = cells_.cells();
+    auto it = last.has_value() ? cells.upper_bound(*last) : cells.begin();
+    for (int i = 0; i < kCellsALock && it != cells.end(); ++i, ++it) {
+      const auto& [key, windows] = *it;
+      last = key;
+      if (!Matches(query.only, key)) continue;
+      const ErrorStats stats = windows.Since(query.since_unix_s, now);
+      if (stats.count() == 0) continue;
+      groups[{query.by_device ? key.device : "", query.by_family ? key.family : "", query.by_dtype ? key.dtype : "",
+              query.by_model ? key.model : "", query.by_provenance ? key.provenance : "",
+              query.by_node ? key.node : ""}]
+          .Merge(stats);
+    }
+    more = it != cells.end();
   }
   return groups;
 }
 
 std::vector<ErrorRow> Feedback::Summaries(const ErrorQuery& query) const {
-  const std::lock_guard lock(mutex_);
   const std::map<CellKey, ErrorStats> groups = GroupsOf(query);
+  const std::vector<WatchedState> states = WatchedStates(query);
   std::vector<ErrorRow> rows;
   for (const auto& [key, stats] : groups) {
-    ErrorRow row{.key = key, .errors = SummaryOf(stats), .drift = DriftOf(key, query), .correction = {}};
+    ErrorRow row{.key = key, .errors = SummaryOf(stats), .drift = DriftOf(key, query, states), .correction = {}};
     const std::string& device = query.by_device ? key.device : query.only.device;
     const auto family = ParseFamily(query.by_family ? key.family : query.only.family);
     if (family.has_value()) {
-      const auto served = served_.find({device, *family});
-      if (served != served_.end()) row.correction = served->second;
+      const auto state = std::ranges::find(states, WatchKey(device, *family), &WatchedState::where);
+      if (state != states.end()) row.correction = state->correction;
     }
     rows.push_back(std::move(row));
   }
@@ -426,6 +496,8 @@ std::vector<ErrorRow> Feedback::Summaries(const ErrorQuery& query) const {
 }
 
 FeedbackSample Feedback::Sample() const {
+  constexpr std::int64_t kHour = 3600;
+  const auto groups = GroupsOf({.by_device = true, .by_model = true, .since_unix_s = Now() - kHour});
   const std::lock_guard lock(mutex_);
   FeedbackSample sample;
   for (const auto& [key, watch] : watches_) {
@@ -437,13 +509,12 @@ FeedbackSample Feedback::Sample() const {
     if (served != served_.end()) out.correction = served->second;
     out.recent = watch.recent;
     out.nodes = static_cast<int>(watch.nodes.size());
-    for (const auto& [name, detector] : watch.nodes) out.nodes_in_alarm += IsAlarm(detector.state()) ? 1 : 0;
+    for (const auto& [name, node] : watch.nodes) out.nodes_in_alarm += IsAlarm(node.detector.state()) ? 1 : 0;
     out.observed = watch.observed;
     sample.open_tasks.insert(sample.open_tasks.end(), watch.tasks.begin(), watch.tasks.end());
   }
-  constexpr std::int64_t kHour = 3600;
   std::vector<std::pair<std::int64_t, FeedbackSample::Model>> models;
-  for (const auto& [key, stats] : GroupsOf({.by_device = true, .by_model = true, .since_unix_s = Now() - kHour})) {
+  for (const auto& [key, stats] : groups) {
     if (!key.model.empty()) models.push_back({stats.count(), {key.device, key.model, SummaryOf(stats).mape}});
   }
   std::stable_sort(models.begin(), models.end(), [](const auto& a, const auto& b) { return a.first > b.first; });

@@ -119,7 +119,7 @@ struct FeedbackSample {
 };
 
 // Safe to use from any thread. Corrections() never waits; Take and the queries
-// wait for each other, not for the disk; Commit waits for the disk.
+// wait for each other for moments, not for the disk; Commit waits for the disk.
 class Feedback {
  public:
   // Reads what the store has. `store` must outlive it.
@@ -159,9 +159,14 @@ class Feedback {
     CorrectionLearner learner;
     DriftDetector detector;
     RecentErrors recent;
-    std::map<std::string, DriftDetector> nodes;
+    struct Node {
+      DriftDetector detector;
+      std::int64_t observed_unix_s = 0;  // last
+    };
+    std::map<std::string, Node> nodes;
     std::vector<CalibrationTask> tasks;  // open
     bool changed = false;
+    std::int64_t observed_unix_s = 0;  // last
     ObservedCounts observed;
   };
   using WatchKey = std::pair<std::string, Family>;
@@ -177,8 +182,20 @@ class Feedback {
   void ResetWatch(Watch& watch, std::uint64_t profile);
   void ServeCorrections();
   std::vector<FeedbackRow> TakeChangedRows();
+  void ForgetOld(std::int64_t now);
+
+  // These take mutex_ themselves, for moments: figures are computed while
+  // observations come in.
+  struct WatchedState {
+    WatchKey where;
+    DriftDetector::State drift = DriftDetector::State::kLearning;
+    std::map<std::string, DriftDetector::State> nodes;  // where the query is about nodes
+    std::optional<CorrectionCurve> correction;          // that is served
+  };
+  std::vector<WatchedState> WatchedStates(const ErrorQuery& query) const;
+  static DriftDetector::State DriftOf(const CellKey& key, const ErrorQuery& query,
+                                      const std::vector<WatchedState>& states);
   std::map<CellKey, ErrorStats> GroupsOf(const ErrorQuery& query) const;
-  DriftDetector::State DriftOf(const CellKey& key, const ErrorQuery& query) const;
 
   PredictionIds ids_;
   AskedShapes shapes_;
@@ -198,6 +215,7 @@ class Feedback {
   std::map<std::string, std::int64_t> outcomes_;
   std::int64_t tasks_created_ = 0;
   std::int64_t last_offender_unix_s_ = 0;
+  std::int64_t last_forgotten_unix_s_ = 0;
   std::map<std::int64_t, OnTask> subscriptions_;
   std::int64_t last_subscription_ = 0;
 };

@@ -208,6 +208,85 @@ TEST_F(FeedbackTest, ModelsAndNodesBeyondTheLimitFoldIntoOther) {
   EXPECT_LE(feedback_->Sample().watches.size(), 500U);
 }
 
+TEST_F(FeedbackTest, WhatIsNotObservedAnyMoreMakesRoom) {
+  limits_.error_cells = 10;
+  limits_.watched_nodes = 10;
+  Reopen();
+  const auto observe_all = [this](const std::string& generation) {
+    for (int i = 0; i < 9; ++i) Observe(Group("t4", Family::kGemm, generation + std::to_string(i)), 1, 60);
+    EXPECT_TRUE(feedback_->Commit().ok());
+  };
+  const auto nodes = [this] {
+    std::set<std::string> names;
+    for (const ErrorRow& row : feedback_->Summaries({.by_node = true, .only = {}})) names.insert(row.key.node);
+    return names;
+  };
+  observe_all("old");
+  observe_all("new");
+  EXPECT_TRUE(nodes().contains("other"));
+  now_ += std::chrono::hours(24 * 8);  // nodes of which a drift is known
+  Observe(Group(), 1, 1);
+  EXPECT_TRUE(feedback_->Commit().ok());
+  EXPECT_EQ(WatchOf().nodes, 0);
+  now_ += std::chrono::hours(24 * 24);  // what error figures go back
+  Observe(Group(), 1, 1);
+  EXPECT_TRUE(feedback_->Commit().ok());
+  observe_all("new");
+  EXPECT_TRUE(nodes().contains("new7"));
+  EXPECT_FALSE(nodes().contains("old7"));
+  EXPECT_FALSE(nodes().contains("other"));
+  EXPECT_EQ(WatchOf().nodes, 9);
+  now_ += std::chrono::hours(24 * 31);
+  Observe(Group("l4"), 1, 1);
+  EXPECT_TRUE(feedback_->Commit().ok());
+  EXPECT_EQ(feedback_->Sample().watches.size(), 1U);  // t4 is gone
+  Reopen();
+  EXPECT_EQ(feedback_->Sample().watches.size(), 1U);
+}
+
+// Refuses everything for a while.
+class FullStore : public Store {
+ public:
+  explicit FullStore(Store& store) : store_(&store) {}
+  absl::StatusOr<StoreContents> Load() override { return store_->Load(); }
+  absl::StatusOr<std::string> ReadProfileFile(const ProfileKey& key) override { return store_->ReadProfileFile(key); }
+  absl::Status Commit(const StoreChange& change) override {
+    rows = change.feedback.size();
+    return full ? absl::ResourceExhaustedError("full") : store_->Commit(change);
+  }
+
+  bool full = false;
+  std::size_t rows = 0;  // of the last change
+
+ private:
+  Store* store_;
+};
+
+TEST_F(FeedbackTest, WhileTheStoreFailsNoMoreWaitsThanIsKept) {
+  FullStore store(*store_);
+  const auto feedback = Feedback::Open(
+                            store, [this] { return now_; }, limits_)
+                            .value();
+  store.full = true;
+  const JudgedObservation one{.predicted_us = {100, 110, 120}, .uncorrected_p50_us = 100, .observed_us = 100};
+  bool is_new = false;
+  std::size_t most = 0;
+  constexpr int kHours = 24 * 90;
+  for (int hour = 0; hour < kHours; ++hour) {
+    now_ += std::chrono::hours(1);
+    feedback->Take(Group(), std::span(&one, 1), std::span(&is_new, 1));
+    EXPECT_EQ(feedback->Commit().code(), absl::StatusCode::kResourceExhausted);
+    most = std::max(most, store.rows);
+  }
+  EXPECT_LT(most, 80U);  // buckets of an hour, a day and a month, and a watch
+  store.full = false;
+  EXPECT_TRUE(feedback->Commit().ok());
+  Reopen();
+  const auto rows = feedback_->Summaries({.since_unix_s = feedback_->Now() - 20 * 86400, .only = {}});
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_GE(rows[0].errors.n, 20 * 24);  // nothing is lost of what windows hold
+}
+
 TEST_F(FeedbackTest, SummariesAreOfTheWindowAndTheFilterAskedFor) {
   Observe(Group("t4", Family::kGemm, "", "bert"), 1.2, 20);
   now_ += std::chrono::hours(3);

@@ -90,12 +90,11 @@ struct ObservationIntake::Context {
 
   std::string ModelName(std::uint64_t number) const {
     if (number == 0) return "";
-    for (const auto& [hash, model] : models.models()) {
-      if (ProfileNumber(std::string_view(hash).substr(0, 16)) != number) continue;
-      const std::vector<std::string> aliases = models.AliasesOf(hash);
-      return aliases.empty() ? hash.substr(0, 16) : aliases.front();
-    }
-    return kOther;  // not registered any more
+    const std::string prefix = fmt::format("{:016x}", number);
+    const auto model = models.models().lower_bound(prefix);
+    if (model == models.models().end() || !model->first.starts_with(prefix)) return kOther;  // not registered any more
+    const std::vector<std::string> aliases = models.AliasesOf(model->first);
+    return aliases.empty() ? prefix : aliases.front();
   }
 
   // The group of what `ticket` predicted.

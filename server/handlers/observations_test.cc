@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "core/base/errors.h"
 #include "gpueta/v1/observation.pb.h"
@@ -146,6 +147,28 @@ TEST_F(ObservationsTest, EveryKindOfAnswerHasAnIdUnderWhichItIsObserved) {
   std::map<std::string, std::int64_t> by_family;
   for (const ErrorRow& row : Rows({.by_family = true, .only = {}})) by_family[row.key.family] = row.errors.n;
   EXPECT_EQ(by_family, (std::map<std::string, std::int64_t>{{"gemm", 1}, {"vector", 1}, {"graph", 1}}));
+}
+
+TEST_F(ObservationsTest, AModelIsNamedByItsAliasElseByItsHash) {
+  const auto registered = [this](std::int64_t m, const std::string& alias) {
+    Graph graph;
+    graph.nodes.push_back({.kernel = {.name = "a", .dtype = DType::kBf16, .work = Gemm{.m = m, .n = 6, .k = 7}}});
+    return models_->Register(graph, alias).value()->hash;
+  };
+  std::set<std::string> names;
+  std::vector<std::string> hashes = {registered(5, "bert")};
+  for (std::int64_t m = 6; m < 20; ++m) hashes.push_back(registered(m, ""));
+  for (const std::string& hash : hashes) {
+    const auto answer = Predict("model { model: \"models/" + hash + "\" }").devices(0).graph();
+    v1::Observation observation;
+    observation.set_prediction_id(answer.prediction_id());
+    observation.set_latency_us(answer.latency_us().p50());
+    EXPECT_EQ(ReportOne(observation).accepted(), 1);
+    names.insert(hash == hashes[0] ? "bert" : hash.substr(0, 16));
+  }
+  std::set<std::string> observed;
+  for (const ErrorRow& row : Rows({.by_model = true, .only = {}})) observed.insert(row.key.model);
+  EXPECT_EQ(observed, names);
 }
 
 TEST_F(ObservationsTest, BadOnesAreRefusedOneByOneWithTheirReason) {
