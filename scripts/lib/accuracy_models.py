@@ -5,6 +5,8 @@ import json
 import statistics
 from pathlib import Path
 
+import accuracy_vision
+
 SOURCE = "neusight-test"
 OPS = ("gemm.csv", "vector.csv")
 OP_SOURCES = ("neusight-train", "neusight-test")
@@ -52,7 +54,8 @@ def profiles_for(tool, data, device, knowledge, out):
         own = knowledge != "unseen"
         files = op_rows(data, rows, lambda slug: (slug == device) == own)
         part = done.with_suffix(".part")
-        tool("fit", *(["--device", device] if own else ["--pool"]), "--measurements", *files, "--out", part)
+        vision = [] if own else accuracy_vision.pool_options(data, rows, device)
+        tool("fit", *(["--device", device] if own else ["--pool"]), "--measurements", *files, *vision, "--out", part)
         part.rename(done)
         for file in files:
             file.unlink()

@@ -226,12 +226,19 @@ def cells_of(of):
             f"{100 * three['below_p90']:.0f}")
 
 
+def pool_options(data, folder, without=""):
+    """Graphs and rows.csv for `fit --pool`, but of one device, and its options; none where the data has no models."""
+    if not (Path(data) / "vision_kernels").is_dir():
+        return []
+    graphs = write_graphs(data, folder / "vision")
+    rows = [row for row in to_learn_from(measured(data, graphs)[1]) if row["device"] != without]
+    return ["--model-measurements", write_rows(folder / "vision.csv", rows), *graph_options(graphs, rows)]
+
+
 def main():
-    """accuracy_vision.py DATA FOLDER: graphs and rows.csv for `fit --pool`, and its options, one a line."""
-    data, folder = sys.argv[1], Path(sys.argv[2])
-    graphs = write_graphs(data, folder)
-    rows = to_learn_from(measured(data, graphs)[1])
-    print("--model-measurements", write_rows(folder / "rows.csv", rows), *graph_options(graphs, rows), sep="\n")
+    """accuracy_vision.py DATA FOLDER: the options of `fit --pool`, one a line."""
+    for option in pool_options(sys.argv[1], Path(sys.argv[2])):
+        print(option)
 
 
 if __name__ == "__main__":
