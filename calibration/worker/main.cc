@@ -135,7 +135,7 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
   options.budget = args.budget;
   options.time_budget_us = args.time_s * 1e6;
   options.seed = args.seed;
-  Turn turn(backend, {.max_duty = args.max_duty, .wait_for_idle = !args.even_if_busy}, RealTime());
+  WorkerTurn turn(backend, {.max_duty = args.max_duty, .wait_for_idle = !args.even_if_busy}, RealTime());
   options.wait_turn = [&turn] { return turn.Wait(); };
   absl::StatusOr<Calibration> calibration;
   {

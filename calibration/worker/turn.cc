@@ -6,10 +6,10 @@
 
 namespace gpueta {
 
-Turn::Turn(Backend& backend, const TurnPolicy& policy, HostTime time)
+WorkerTurn::WorkerTurn(Backend& backend, const TurnPolicy& policy, HostTime time)
     : backend_(backend), policy_(policy), time_(std::move(time)) {}
 
-absl::Status Turn::Wait() {
+absl::Status WorkerTurn::Wait() {
   const double now_us = time_.now();
   if (used_since_us_.has_value() && policy_.max_duty < 1) {
     time_.pause((now_us - *used_since_us_) * (1 / policy_.max_duty - 1));

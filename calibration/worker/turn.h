@@ -20,9 +20,9 @@ struct TurnPolicy {
 };
 
 // Asked before each kernel. Time passes by `time`, which must be the backend's.
-class Turn {
+class WorkerTurn {
  public:
-  Turn(Backend& backend, const TurnPolicy& policy, HostTime time);
+  WorkerTurn(Backend& backend, const TurnPolicy& policy, HostTime time);
 
   // Returns when it is the worker's turn. Errors as Backend::UsedByOthers.
   absl::Status Wait();

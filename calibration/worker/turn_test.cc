@@ -23,7 +23,7 @@ struct Node {
 TEST(TurnTest, TheShareOfTimeUsedStaysBelowTheLimit) {
   for (double duty : {0.05, 0.2, 0.5}) {
     Node node;
-    Turn turn(*node.backend, {.max_duty = duty}, node.driver.Time());
+    WorkerTurn turn(*node.backend, {.max_duty = duty}, node.driver.Time());
     double used_us = 0;
     for (int i = 0; i < 100; ++i) {
       ASSERT_TRUE(turn.Wait().ok());
@@ -38,7 +38,7 @@ TEST(TurnTest, TheShareOfTimeUsedStaysBelowTheLimit) {
 
 TEST(TurnTest, AloneItNeverWaits) {
   Node node;
-  Turn turn(*node.backend, {}, node.driver.Time());
+  WorkerTurn turn(*node.backend, {}, node.driver.Time());
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(turn.Wait().ok());
   EXPECT_LT(node.driver.Time().now(), 100);
 }
@@ -51,7 +51,7 @@ TEST(TurnTest, WaitsUntilTheOthersAreDone) {
     pause(us);
     if (node.driver.state().host_us > 60e6) node.driver.state().gpu.others_busy = 0;
   };
-  Turn turn(*node.backend, {}, time);
+  WorkerTurn turn(*node.backend, {}, time);
   ASSERT_TRUE(turn.Wait().ok());
   EXPECT_GT(node.driver.Time().now(), 60e6);
   EXPECT_LT(node.driver.Time().now(), 70e6);
@@ -59,7 +59,7 @@ TEST(TurnTest, WaitsUntilTheOthersAreDone) {
 
 TEST(TurnTest, ToldSoItDoesNotCareForOthers) {
   Node node({.others = {{.pid = 1}, {.pid = 2}}, .others_busy = 0.9});
-  Turn turn(*node.backend, {.wait_for_idle = false}, node.driver.Time());
+  WorkerTurn turn(*node.backend, {.wait_for_idle = false}, node.driver.Time());
   ASSERT_TRUE(turn.Wait().ok());
   EXPECT_LT(node.driver.Time().now(), 100);
 }

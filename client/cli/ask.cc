@@ -11,6 +11,7 @@
 #include "client/cli/inputs.h"
 #include "client/cli/serving_input.h"
 #include "core/base/errors.h"
+#include "core/device/slice.h"
 #include "core/predict/as_run.h"
 #include "core/wire/graph_codec.h"
 #include "core/wire/prediction_codec.h"
@@ -64,9 +65,11 @@ DeviceSpec SpecKnownHere(const std::string& device, const std::optional<DeviceSp
 absl::StatusOr<Graph> SymbolsOfRegistered(const ModelQuestion& question, const Globals& globals) {
   const RunArgs& run = question.run;
   if (!run.dtype.empty() || !run.kv_dtype.empty() || !run.phase.empty() || run.train || run.ranks.tensor > 1 ||
-      run.ranks.pipeline > 1 || run.ranks.expert > 1 || run.mode == "compiled" || !run.passes.empty()) {
+      run.ranks.pipeline > 1 || run.ranks.expert > 1 || DevicesOf(run) > 1 || BatchSharesOf(run) > 1 ||
+      run.mode == "compiled" || !run.passes.empty()) {
     return InvalidArgument(
-        "--dtype, --kv-dtype, --phase, --train, --tp, --pp, --ep, --passes, --mode compiled: need the model's "
+        "--dtype, --kv-dtype, --phase, --train, --tp, --pp, --ep, --dp, --microbatches, --passes, --mode compiled: "
+        "need the model's "
         "file; a registered model stays as it is");
   }
   GPUETA_ASSIGN_OR_RETURN(Client client, ConnectToServer(globals));
@@ -98,6 +101,9 @@ void AddQuestionOptions(CLI::App& command, ModelQuestion& question) {
       ->check(CLI::PositiveNumber);
   AddDimOptions(command, question.dims);
   AddRunOptions(command, question.run);
+  AddNodeOptions(command, question.node);
+  command.add_option("--slice", question.slice,
+                     "Part of each device: a MIG profile (3g.40gb) or a share of its SMs (sm=0.5)");
 }
 
 absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const Globals& globals) {
@@ -111,6 +117,7 @@ absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const G
     GPUETA_ASSIGN_OR_RETURN(open.options_.host.issue_us, ParseDuration("--host-issue", question.host_issue));
   }
   open.options_.host.copy_gb_s = question.host_copy_gb_s;
+  GPUETA_ASSIGN_OR_RETURN(open.options_.topology, TopologyOf(question.node, DevicesOf(question.run)));
   open.registered_ = !globals.server.empty() && !std::filesystem::exists(question.model);
   if (open.registered_) {
     GPUETA_ASSIGN_OR_RETURN(open.graph_, SymbolsOfRegistered(question, globals));
@@ -124,13 +131,14 @@ absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const G
   return open;
 }
 
-absl::StatusOr<std::vector<Kernel>> OpenModel::Kernels(const DeviceSpec& spec, const SymbolValues& dims) const {
+absl::StatusOr<BoundGraph> OpenModel::Bound(const DeviceSpec& spec, const SymbolValues& dims) const {
   if (registered_) {
     return FailedPrecondition("{}: a registered model keeps the order of its kernels to itself; give the model's file",
                               question_.model);
   }
-  const std::optional<Graph> run = AsRunOn(spec, options_.mode, graph());
-  return KernelsThatRun(run.has_value() ? *run : graph(), dims);
+  BoundGraph bound{AsRunOn(spec, options_.mode, graph()).value_or(graph()), {}};
+  GPUETA_ASSIGN_OR_RETURN(bound.kernels, Bind(bound.graph, dims));
+  return bound;
 }
 
 absl::StatusOr<std::vector<DeviceAnswer>> OpenModel::Ask(const std::vector<std::string>& devices,
@@ -147,6 +155,11 @@ absl::StatusOr<std::vector<DeviceAnswer>> OpenModel::AskInProcess(const std::vec
       predictor = snapshot_->ForSpec(*own_spec_);
     } else {
       GPUETA_ASSIGN_OR_RETURN(predictor, snapshot_->Find(device));
+    }
+    if (!question_.slice.empty()) {
+      absl::StatusOr<std::shared_ptr<const Predictor>> part = predictor->Slice(question_.slice);
+      if (!part.ok()) return Prefixed(part.status(), "--slice");
+      predictor = *std::move(part);
     }
     DeviceAnswer answer;
     answer.device = device;
@@ -177,6 +190,7 @@ template void OpenModel::Fill(const SymbolValues& dims, v1::RankDevicesRequest& 
 v1::DeviceSelector OpenModel::Selector(const std::string& device) const {
   v1::DeviceSelector selector;
   selector.set_slug(device);
+  selector.set_slice(question_.slice);
   if (own_spec_.has_value() && own_spec_->slug == device) *selector.mutable_spec() = wire::Encode(*own_spec_);
   return selector;
 }
@@ -209,6 +223,7 @@ absl::StatusOr<std::vector<DeviceAnswer>> OpenModel::AskServer(const std::vector
     DeviceAnswer answer;
     answer.device = prediction.device();
     answer.spec = SpecKnownHere(answer.device, own_spec_);
+    if (const auto part = SliceOf(answer.spec, question_.slice); part.ok()) answer.spec = *part;
     answer.profile_id = prediction.profile().id();
     answer.profile_version = prediction.profile().version();
     GPUETA_ASSIGN_OR_RETURN(answer.estimate, wire::Decode(prediction.graph()));

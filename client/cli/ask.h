@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/command.h"
 #include "client/cli/model_input.h"
+#include "client/cli/node_input.h"
 #include "core/device/spec.h"
 #include "core/predict/estimate.h"
 #include "core/predict/predictor.h"
@@ -31,6 +32,8 @@ struct ModelQuestion {
   std::string estimator;
   std::string host_issue;  // a duration; empty: not known
   double host_copy_gb_s = 0;
+  NodeArgs node;
+  std::string slice;  // of each device; empty: all of it
 };
 
 // --profile, --device, --spec, --estimator, dims and how the model runs.
@@ -45,6 +48,12 @@ struct DeviceAnswer {
   std::vector<std::string> relatives;  // what was taken from which devices, a line a table; in process only
 };
 
+// A graph with the kernel of every node.
+struct BoundGraph {
+  Graph graph;
+  std::vector<Kernel> kernels;
+};
+
 // A model and what answers for it, opened once and asked any number of times.
 class OpenModel {
  public:
@@ -57,9 +66,13 @@ class OpenModel {
   const Graph& graph() const { return graph_; }
 
   // The values of symbols as the question has them.
-  absl::StatusOr<SymbolValues> Dims() const { return SymbolsOf(graph(), question_.dims, question_.run.kv_len); }
-  // The kernels that run on a device, in order. FAILED_PRECONDITION for a registered model.
-  absl::StatusOr<std::vector<Kernel>> Kernels(const DeviceSpec& spec, const SymbolValues& dims) const;
+  absl::StatusOr<SymbolValues> Dims() const {
+    return SymbolsOf(graph(), question_.dims, question_.run.kv_len, batch_shares());
+  }
+  // What the batch must be a multiple of.
+  std::int64_t batch_shares() const { return BatchSharesOf(question_.run); }
+  // The graph as a device runs it. FAILED_PRECONDITION for a registered model.
+  absl::StatusOr<BoundGraph> Bound(const DeviceSpec& spec, const SymbolValues& dims) const;
 
   // One answer a device, in the order asked. With --server, through one
   // StreamPredict; the first device that cannot answer is the error.

@@ -59,7 +59,8 @@ absl::Status Compare(const CompareArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, model.Dims());
   GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, model.Ask(args.question.devices, dims));
   const GraphEstimate& predicted = answers.front().estimate;
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, model.Kernels(answers.front().spec, dims));
+  GPUETA_ASSIGN_OR_RETURN(const BoundGraph bound, model.Bound(answers.front().spec, dims));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, KernelsThatRun(bound.graph, dims));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.on));
   GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph measured, MeasureGraph(*backend, kernels, {}, SteadyMicroseconds));
   const std::vector<ComparedKernel> compared = Match(predicted, MeanOfOccurrences(*backend, kernels, measured));

@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
+#include "core/graph/passes/data_parallel.h"
 #include "core/graph/passes/eager.h"
 #include "core/graph/passes/named_pass.h"
 #include "core/graph/passes/precision.h"
@@ -53,7 +55,8 @@ absl::Status CheckOneGraph(const std::string& path, const HuggingFaceOptions& op
 }  // namespace
 
 void AddDimOptions(CLI::App& command, DimArgs& args) {
-  command.add_option("--batch", args.batch, "Value of the symbol `batch`")->check(CLI::PositiveNumber);
+  command.add_option("--batch", args.batch, "Value of the symbol `batch`: of all replicas and microbatches together")
+      ->check(CLI::PositiveNumber);
   command.add_option("--seq", args.seq, "Value of symbols that begin with `seq`")->check(CLI::PositiveNumber);
   command.add_option("--dim", args.dims, "NAME=N: value of any symbol; may be repeated")->allow_extra_args(false);
 }
@@ -77,11 +80,27 @@ void AddRunOptions(CLI::App& command, RunArgs& args) {
       ->capture_default_str();
   command.add_option("--attention", args.attention, "Of a config.json: fused or written-out")->capture_default_str();
   command.add_option("--tp", args.ranks.tensor, "Tensor-parallel ranks")->check(CLI::PositiveNumber);
+  command.add_flag("--sequence-parallel", args.sequence,
+                   "With --tp: ranks divide the rows of norms and residual sums, too");
   command.add_option("--pp", args.ranks.pipeline, "Pipeline stages")->check(CLI::PositiveNumber);
   command.add_option("--ep", args.ranks.expert, "Expert-parallel ranks")->check(CLI::PositiveNumber);
+  command.add_option("--dp", args.data_ranks, "With --train: data-parallel replicas, which divide --batch")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--zero", args.zero_stage,
+                     "With --dp: replicas share optimiser state (1), gradients, too (2), parameters, too (3)");
+  command.add_option("--bucket-mb", args.bucket_mb, "With --dp: MiB of gradients exchanged together; default 25");
+  command
+      .add_option(
+          "--microbatches", args.microbatches,
+          "Parts of --batch that run one after the other: through --pp stages, or with --train adding up gradients")
+      ->check(CLI::PositiveNumber);
   command.add_flag("--train", args.train, "A training step: forward, backward, optimiser");
   command.add_option("--optimiser", args.optimiser, "With --train: none, sgd, adam or adamw")
       ->capture_default_str()
+      ->needs("--train");
+  command
+      .add_flag("--recompute", args.recompute,
+                "With --train: keep layers' inputs alone and run their forward pass again")
       ->needs("--train");
   std::string passes = "Rewrites of the graph, by commas, in this order:";
   for (const NamedPass& pass : NamedPasses()) passes += fmt::format(" {} ({});", pass.name, pass.does);
@@ -173,6 +192,56 @@ bool HasFusedAttention(const Graph& graph) {
 
 }  // namespace
 
+std::int64_t DevicesOf(const RunArgs& run) { return run.ranks.DevicesOfStage() * run.ranks.pipeline * run.data_ranks; }
+
+std::int64_t BatchSharesOf(const RunArgs& run) { return run.data_ranks * run.microbatches; }
+
+namespace {
+
+// Options that would change nothing.
+absl::Status CheckSharing(const RunArgs& run) {
+  if (run.sequence && run.ranks.tensor == 1)
+    return InvalidArgument("--sequence-parallel: changes nothing without --tp");
+  if (run.data_ranks > 1 && !run.train)
+    return InvalidArgument("--dp: needs --train; replicas that only answer share nothing: ask for one of them");
+  if (run.data_ranks == 1 && run.zero_stage.has_value())
+    return InvalidArgument("--zero: shares among replicas; give --dp 2 or more");
+  if (run.data_ranks == 1 && run.bucket_mb.has_value())
+    return InvalidArgument("--bucket-mb: replicas exchange gradients; give --dp 2 or more");
+  if (run.microbatches > 1 && run.ranks.pipeline == 1 && !run.train)
+    return InvalidArgument("--microbatches: changes nothing without --pp or --train");
+  if (run.microbatches > kMaxMicrobatches) return InvalidArgument("--microbatches: at most {}", kMaxMicrobatches);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DataParallelism> DataOf(const RunArgs& run) {
+  DataParallelism data{
+      .ranks = run.data_ranks, .zero_stage = run.zero_stage.value_or(0), .stride = run.ranks.DevicesOfStage()};
+  if (!run.bucket_mb.has_value()) return data;
+  constexpr double kMost = 1e6;
+  if (!(*run.bucket_mb > 0 && *run.bucket_mb <= kMost))
+    return InvalidArgument("--bucket-mb: must be above 0, at most 1e6");
+  data.bucket_bytes = std::max<std::int64_t>(std::llround(*run.bucket_mb * (1 << 20)), 1);
+  return data;
+}
+
+// What divides the step among replicas and microbatches; after all other passes.
+absl::Status Share(const RunArgs& run, Graph& graph, PassLog& log) {
+  GPUETA_ASSIGN_OR_RETURN(const DataParallelism data, DataOf(run));
+  GPUETA_RETURN_IF_ERROR(ShareOverRanks(graph, data));
+  if (data.ranks > 1)
+    log.Add(fmt::format("share over {} data-parallel ranks, ZeRO stage {}, buckets of {:.4g} MiB", data.ranks,
+                        data.zero_stage, static_cast<double>(data.bucket_bytes) / (1 << 20)),
+            graph);
+  graph.microbatches = run.microbatches;
+  if (BatchSharesOf(run) == 1) return absl::OkStatus();
+  GPUETA_RETURN_IF_ERROR(DivideBatch(graph, BatchSharesOf(run)));
+  log.Add(fmt::format("divide the batch by {} replicas and {} microbatches", run.data_ranks, run.microbatches), graph);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run) {
   GPUETA_ASSIGN_OR_RETURN(HuggingFaceOptions options, OptionsOf(run));
   GPUETA_ASSIGN_OR_RETURN(const RunMode mode, ParseRunMode(run.mode));
@@ -189,6 +258,7 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
   options.last_logits_only = mode == RunMode::kGraph && !run.train;
   options.written_out_attention = run.attention == "written-out";
   options.training = run.train;
+  GPUETA_RETURN_IF_ERROR(CheckSharing(run));
   if (run.train && options.phase == Attention::Phase::kDecode) {
     return InvalidArgument("--train: training has no phase decode");
   }
@@ -203,11 +273,13 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
     log.Add("dtype " + run.dtype, graph);
   }
   if (run.ranks.tensor > 1 || run.ranks.expert > 1) {
-    GPUETA_RETURN_IF_ERROR(SplitTensors(graph, run.ranks));
-    log.Add(fmt::format("split over {} tensor and {} expert ranks", run.ranks.tensor, run.ranks.expert), graph);
+    GPUETA_RETURN_IF_ERROR(SplitTensors(graph, run.ranks, run.sequence));
+    log.Add(fmt::format("split over {} tensor and {} expert ranks{}", run.ranks.tensor, run.ranks.expert,
+                        run.sequence ? ", rows of norms, too" : ""),
+            graph);
   }
   if (run.ranks.pipeline > 1) {
-    GPUETA_RETURN_IF_ERROR(SplitStages(graph, run.ranks.pipeline));
+    GPUETA_RETURN_IF_ERROR(SplitStages(graph, run.ranks.pipeline, run.ranks.DevicesOfStage() * run.data_ranks));
     log.Add(fmt::format("split into {} stages", run.ranks.pipeline), graph);
   }
   // Neither training nor compilers know what exporters fold.
@@ -231,16 +303,23 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
   }
   if (run.train) {
     AddBackward(graph);
-    AccumulateGradients(graph);
     log.Add("backward", graph);
+    if (run.recompute) {
+      GPUETA_RETURN_IF_ERROR(RecomputeLayers(graph));
+      log.Add("recompute layers", graph);
+    }
     AddOptimiserStep(graph, *optimiser);
     log.Add("optimiser " + run.optimiser, graph);
+    AccumulateGradients(graph);
+    log.Add("keep the buffers of gradients", graph);
   }
+  GPUETA_RETURN_IF_ERROR(Share(run, graph, log));
   graph.passes = log.lines();
   return graph;
 }
 
-absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args, std::optional<std::int64_t> kv_len) {
+absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args, std::optional<std::int64_t> kv_len,
+                                       std::int64_t batch_shares) {
   const std::vector<std::string> names = NamesOf(graph);
   const auto has = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   SymbolValues values;
@@ -251,6 +330,10 @@ absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args, 
                              fmt::join(names, ", "));
     }
     if (has("batch")) values["batch"] = *args.batch;
+  }
+  if (const auto batch = values.find("batch"); batch != values.end() && batch->second % batch_shares != 0) {
+    return InvalidArgument("--batch: {} cannot be divided by {} (--dp times --microbatches)", batch->second,
+                           batch_shares);
   }
   if (args.seq.has_value()) {
     bool bound = false;

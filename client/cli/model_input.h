@@ -41,10 +41,20 @@ struct RunArgs {
   std::string dtype;
   std::string kv_dtype;
   Parallelism ranks;
+  bool sequence = false;  // of tensor parallelism
+  std::int64_t data_ranks = 1;
+  std::optional<int> zero_stage;
+  std::optional<double> bucket_mb;
+  std::int64_t microbatches = 1;
   bool train = false;
+  bool recompute = false;
   std::string optimiser = "adamw";
   std::vector<std::string> passes;  // by name, in order
 };
+// Devices that run one step together.
+std::int64_t DevicesOf(const RunArgs& run);
+// In so many parts --batch is divided: among replicas and into microbatches.
+std::int64_t BatchSharesOf(const RunArgs& run);
 void AddPhaseOptions(CLI::App& command, RunArgs& args);
 void AddRunOptions(CLI::App& command, RunArgs& args);
 
@@ -71,9 +81,11 @@ absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run);
 
 // --batch binds `batch`, --seq every symbol whose name begins with "seq",
 // --dim any; of a symbol without a value `batch` is 1. INVALID_ARGUMENT for a
-// value of a symbol that the model does not have. --kv-len binds `kv_len`.
+// value of a symbol that the model does not have, or a batch that `batch_shares`
+// does not divide. --kv-len binds `kv_len`.
 absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args,
-                                       std::optional<std::int64_t> kv_len = std::nullopt);
+                                       std::optional<std::int64_t> kv_len = std::nullopt,
+                                       std::int64_t batch_shares = 1);
 
 // The bound kernels of all nodes but views, in order.
 absl::StatusOr<std::vector<Kernel>> KernelsThatRun(const Graph& graph, const SymbolValues& dims);

@@ -39,15 +39,36 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   predict->add_flag("--csv", args->model.csv, "One line a kernel");
   predict->add_option("--trace", args->model.trace, "Write the time line as a Chrome trace, for ui.perfetto.dev");
   kernels->excludes(model);
-  for (const char* of_graphs : {"--batch", "--seq", "--dim", "--phase", "--kv-len", "--attention", "--train",
-                                "--passes", "--explain", "--csv", "--trace", "--spec"}) {
+  for (const char* of_graphs : {"--batch",
+                                "--seq",
+                                "--dim",
+                                "--phase",
+                                "--kv-len",
+                                "--attention",
+                                "--train",
+                                "--dp",
+                                "--zero",
+                                "--bucket-mb",
+                                "--microbatches",
+                                "--recompute",
+                                "--sequence-parallel",
+                                "--node",
+                                "--nodes",
+                                "--slice",
+                                "--passes",
+                                "--explain",
+                                "--csv",
+                                "--trace",
+                                "--spec"}) {
     step->excludes(predict->get_option(of_graphs));
   }
   kernels->needs(out);
   out->needs(kernels);
   for (const char* of_models :
-       {"--batch", "--seq", "--dim", "--phase", "--kv-len", "--dtype", "--kv-dtype", "--mode", "--attention", "--tp",
-        "--pp", "--ep", "--train", "--optimiser", "--passes", "--explain", "--csv", "--trace", "--step"}) {
+       {"--batch",     "--seq",          "--dim",    "--phase",   "--kv-len", "--dtype",     "--kv-dtype",
+        "--mode",      "--attention",    "--tp",     "--pp",      "--ep",     "--dp",        "--zero",
+        "--bucket-mb", "--microbatches", "--node",   "--nodes",   "--slice",  "--recompute", "--sequence-parallel",
+        "--train",     "--optimiser",    "--passes", "--explain", "--csv",    "--trace",     "--step"}) {
     kernels->excludes(predict->get_option(of_models));
   }
   predict->callback([args, model, kernels, &globals, &chosen] {

@@ -63,6 +63,7 @@ nlohmann::json ToJson(const DeviceAnswer& answer) {
                        {"op", Name(part.kernel.op())},
                        {"work", Describe(part.kernel)},
                        {"count", part.count},
+                       {"hidden", part.hidden},
                        {"latency_us", ToJson(part.estimate.latency_us)},
                        {"bound", Name(part.estimate.bound)},
                        {"provenance", Name(part.estimate.provenance)}});
@@ -101,9 +102,7 @@ void PrintTotals(const std::vector<DeviceAnswer>& answers) {
 // full table add up to it.
 void PrintParts(const DeviceAnswer& answer, bool all) {
   const GraphEstimate& estimate = answer.estimate;
-  const auto weight = [](const GraphPart* part) {
-    return static_cast<double>(part->count) * part->estimate.latency_us.p50;
-  };
+  const auto weight = [](const GraphPart* part) { return part->ExposedUs(); };
   std::vector<const GraphPart*> parts;
   for (const GraphPart& part : estimate.parts) parts.push_back(&part);
   std::stable_sort(parts.begin(), parts.end(),
@@ -120,9 +119,10 @@ void PrintParts(const DeviceAnswer& answer, bool all) {
   for (std::size_t i = 0; i < shown; ++i) {
     const GraphPart& part = *parts[i];
     add(weight(&part),
-        {std::to_string(part.count), terminal::FormatUs(part.estimate.latency_us.p50),
-         terminal::FormatUs(part.estimate.latency_us.p90), std::string(Name(part.estimate.bound)),
-         std::string(Name(part.estimate.provenance)), std::string(part.estimate.estimator), Describe(part.kernel)});
+        {part.hidden > 0 ? fmt::format("{} ({} hidden)", part.count, part.hidden) : std::to_string(part.count),
+         terminal::FormatUs(part.estimate.latency_us.p50), terminal::FormatUs(part.estimate.latency_us.p90),
+         std::string(Name(part.estimate.bound)), std::string(Name(part.estimate.provenance)),
+         std::string(part.estimate.estimator), Describe(part.kernel)});
   }
   if (breakdown.start > 0)
     add(breakdown.start, {"", "", "", "launch", "", "", "start of the step, copy of its inputs"});
@@ -161,15 +161,16 @@ void PrintCsv(const std::vector<DeviceAnswer>& answers) {
 
 absl::Status WriteTrace(const std::string& path, const OpenModel& model, const SymbolValues& dims,
                         const std::vector<DeviceAnswer>& answers) {
-  std::vector<std::vector<Kernel>> kernels;
+  std::vector<BoundGraph> bound;
   std::vector<Timeline> timelines;
   for (const DeviceAnswer& answer : answers) {
-    GPUETA_ASSIGN_OR_RETURN(kernels.emplace_back(), model.Kernels(answer.spec, dims));
-    GPUETA_ASSIGN_OR_RETURN(timelines.emplace_back(), TimelineOf(kernels.back(), answer.estimate));
+    GPUETA_ASSIGN_OR_RETURN(bound.emplace_back(), model.Bound(answer.spec, dims));
+    GPUETA_ASSIGN_OR_RETURN(timelines.emplace_back(),
+                            TimelineOf(bound.back().graph, bound.back().kernels, answer.estimate));
   }
   std::vector<report::TracedDevice> traced;
   for (std::size_t i = 0; i < answers.size(); ++i) {
-    traced.push_back({answers[i].device, kernels[i], answers[i].estimate, timelines[i]});
+    traced.push_back({answers[i].device, bound[i].kernels, answers[i].estimate, timelines[i]});
   }
   return WriteWholeFile(path, report::ChromeTrace(traced));
 }

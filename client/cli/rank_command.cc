@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<Ranked>> RankInProcess(const RankArgs& args, const Ra
                                                   const Prices& prices, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const OpenModel model, OpenModel::Open(args.question, globals));
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, model.Dims());
-  const auto gpus = static_cast<double>(GpusOf(args.question.run.ranks));
+  const auto gpus = static_cast<double>(DevicesOf(args.question.run));
   std::vector<Ranked> all;
   std::vector<RankedCandidate> candidates;
   std::vector<std::size_t> able;
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<Ranked>> RankByServer(const RankArgs& args, const Ran
   model.Fill(dims, request);
   request.set_limit_us(options.limit_us.value_or(0));
   request.set_confidence(options.confidence);
-  const auto gpus = static_cast<double>(GpusOf(args.question.run.ranks));
+  const auto gpus = static_cast<double>(DevicesOf(args.question.run));
   for (const std::string& device : args.question.devices) {
     v1::DeviceCandidate& candidate = *request.add_candidates();
     *candidate.mutable_device() = model.Selector(device);

@@ -78,8 +78,9 @@ absl::StatusOr<report::ModelReport> MakeModelReport(ModelQuestion question, cons
                              .kernels = {},
                              .timeline = {}};
     if (!model.is_registered()) {
-      GPUETA_ASSIGN_OR_RETURN(on.kernels, model.Kernels(answer.spec, dims));
-      GPUETA_ASSIGN_OR_RETURN(on.timeline, TimelineOf(on.kernels, answer.estimate));
+      GPUETA_ASSIGN_OR_RETURN(BoundGraph bound, model.Bound(answer.spec, dims));
+      GPUETA_ASSIGN_OR_RETURN(on.timeline, TimelineOf(bound.graph, bound.kernels, answer.estimate));
+      on.kernels = std::move(bound.kernels);
     }
     page.devices.push_back(std::move(on));
   }
@@ -90,6 +91,7 @@ absl::StatusOr<report::ModelReport> MakeModelReport(ModelQuestion question, cons
   }
   page.batch = batch->second;
   for (const std::int64_t other : BatchesAround(page.batch)) {
+    if (other % model.batch_shares() != 0) continue;
     if (other == page.batch) {
       AddWhatIf(answers, other, page);
       continue;

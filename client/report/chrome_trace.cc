@@ -1,12 +1,19 @@
 #include "client/report/chrome_trace.h"
 
+#include <fmt/format.h>
+
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace gpueta::report {
 namespace {
 
 constexpr int kHostLane = 1;
-constexpr int kStreamLane = 2;
+constexpr int kFirstLane = 2;  // then two for each stage, by stream
+
+int LaneOf(const TimelineEvent& event) {
+  return kFirstLane + 2 * event.stage + (event.stream == DeviceStream::kCommunication ? 1 : 0);
+}
 
 nlohmann::json Named(int process, int lane, std::string_view what, const std::string& name) {
   return {{"ph", "M"}, {"pid", process}, {"tid", lane}, {"name", what}, {"args", {{"name", name}}}};
@@ -21,16 +28,22 @@ nlohmann::json Slice(int process, int lane, const std::string& name, std::string
 void AddDevice(const TracedDevice& device, int process, nlohmann::json& events) {
   const Timeline& timeline = device.timeline;
   events.push_back(Named(process, 0, "process_name", device.name));
-  events.push_back(Named(process, kStreamLane, "thread_name", "stream 0"));
+  std::map<int, std::string> lanes;
+  for (const TimelineEvent& event : timeline.events) lanes.emplace(LaneOf(event), LaneName(timeline, event));
+  for (const auto& [lane, name] : lanes) events.push_back(Named(process, lane, "thread_name", name));
   const bool issues = timeline.issue_us > 0;
   if (issues) events.push_back(Named(process, kHostLane, "thread_name", "host"));
   for (std::size_t i = 0; i < timeline.events.size(); ++i) {
     const TimelineEvent& event = timeline.events[i];
-    const Kernel& kernel = device.kernels[i];
+    if (event.node < 0) {
+      events.push_back(Slice(process, LaneOf(event), NameOfPass(event), "pass", event.start_us, event.duration_us));
+      continue;
+    }
+    const Kernel& kernel = device.kernels[static_cast<std::size_t>(event.node)];
     const Estimate& estimate = device.estimate.parts[event.part].estimate;
     const std::string work = Describe(kernel);
     const std::string& name = kernel.name.empty() ? work : kernel.name;
-    nlohmann::json slice = Slice(process, kStreamLane, name, Name(kernel.op()), event.start_us, event.duration_us);
+    nlohmann::json slice = Slice(process, LaneOf(event), name, Name(kernel.op()), event.start_us, event.duration_us);
     slice["args"] = {{"work", work},
                      {"p50_us", estimate.latency_us.p50},
                      {"p90_us", estimate.latency_us.p90},

@@ -13,13 +13,13 @@ namespace gpueta::report {
 
 struct TracedDevice {
   std::string name;
-  std::span<const Kernel> kernels;  // as the time line has them
+  std::span<const Kernel> kernels;  // of every node of the graph
   const GraphEstimate& estimate;
   const Timeline& timeline;
 };
 
-// One JSON document. Each device is a process, its stream a lane, and where the
-// host issues kernels one by one the host another.
+// One JSON document. Each device is a process, each stream and stage a lane,
+// and where the host issues kernels one by one the host another.
 std::string ChromeTrace(std::span<const TracedDevice> devices);
 
 }  // namespace gpueta::report

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/predict/compose.h"
+#include "core/testing/chain_graph.h"
 
 namespace gpueta::report {
 namespace {
@@ -28,7 +29,7 @@ Traced Make(const ExecutionModel& execution) {
     parts.back().estimate.latency_us = {10, 12, 15};
   }
   out.estimate = ComposeParts(std::move(parts), execution);
-  out.timeline = *TimelineOf(out.kernels, out.estimate);
+  out.timeline = *TimelineOf(ChainOf(out.kernels), out.kernels, out.estimate);
   return out;
 }
 

@@ -22,7 +22,7 @@ constexpr std::size_t kMostKernels = 500;      // lines of a table
 constexpr std::size_t kMostCurves = kColours;  // of one chart
 constexpr int kOverhead = 5;                   // the colour of what is no kernel
 
-double TotalUs(const GraphPart& part) { return static_cast<double>(part.count) * part.estimate.latency_us.p50; }
+double TotalUs(const GraphPart& part) { return part.ExposedUs(); }
 
 std::string RestsOn(const GraphEstimate& estimate) {
   std::string text;
@@ -84,10 +84,18 @@ std::string TimelineOf(const ModelOnDevice& on) {
   const Timeline& timeline = on.timeline;
   if (timeline.events.empty()) return Paragraph("The order of a registered model's kernels is not known here.");
   Lane host{.label = "host", .blocks = {}};
-  Lane stream{.label = "stream", .blocks = {}};
+  std::map<std::pair<int, DeviceStream>, Lane> streams;
   for (std::size_t i = 0; i < timeline.events.size(); ++i) {
     const TimelineEvent& event = timeline.events[i];
-    const Kernel& kernel = on.kernels[i];
+    Lane& stream = streams[{event.stage, event.stream}];
+    stream.label = LaneName(timeline, event);
+    if (event.node < 0) {
+      stream.blocks.push_back(
+          {event.start_us, event.duration_us, event.turn == Turn::kBackward ? 1 : 0,
+           fmt::format("{}, {} from {} on", NameOfPass(event), FormatUs(event.duration_us), FormatUs(event.start_us))});
+      continue;
+    }
+    const Kernel& kernel = on.kernels[static_cast<std::size_t>(event.node)];
     const std::string title = fmt::format("{}{}{}", kernel.name, kernel.name.empty() ? "" : ": ", Describe(kernel));
     if (timeline.issue_us > 0) {
       host.blocks.push_back({timeline.start_us + static_cast<double>(i) * timeline.issue_us, timeline.issue_us,
@@ -99,8 +107,10 @@ std::string TimelineOf(const ModelOnDevice& on) {
   }
   std::vector<Lane> lanes;
   if (!host.blocks.empty()) lanes.push_back(std::move(host));
-  lanes.push_back(std::move(stream));
-  std::string text = fmt::format("{} kernels in order, coloured as above.", timeline.events.size());
+  for (auto& [at, lane] : streams) lanes.push_back(std::move(lane));
+  std::string text = timeline.events.front().node < 0
+                         ? fmt::format("{} passes of microbatches through stages.", timeline.events.size())
+                         : fmt::format("{} kernels in order, coloured as above.", timeline.events.size());
   if (timeline.issue_us > 0) {
     text += fmt::format(" The host issues one every {}: spaced so that the time line ends where the prediction does.",
                         FormatUs(timeline.issue_us));

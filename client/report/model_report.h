@@ -18,7 +18,7 @@ struct ModelOnDevice {
   DeviceSpec spec;
   std::string profile;  // id; empty: none of its own
   GraphEstimate estimate;
-  std::vector<Kernel> kernels;  // that run, in order; empty where that is not known
+  std::vector<Kernel> kernels;  // of every node of its graph; empty where that is not known
   Timeline timeline;            // of these kernels
 };
 

@@ -6,6 +6,7 @@
 
 #include "client/report/testing_xml.h"
 #include "core/predict/compose.h"
+#include "core/testing/chain_graph.h"
 
 namespace gpueta::report {
 namespace {
@@ -36,7 +37,7 @@ ModelReport MakeReport(const ExecutionModel& execution) {
                    .timeline = {}};
   on.estimate.warnings = {"a & b"};
   on.kernels = {product.kernel, add.kernel, product.kernel};
-  on.timeline = *TimelineOf(on.kernels, on.estimate);
+  on.timeline = *TimelineOf(ChainOf(on.kernels), on.kernels, on.estimate);
   report.devices = {on};
   report.batch = 4;
   for (const std::int64_t batch : {1, 4, 16}) {

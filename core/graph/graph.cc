@@ -52,6 +52,8 @@ absl::Status CheckNode(const GraphNode& node, std::size_t index, const std::set<
                                             input));
   }
   if (node.parameters < 0) return FieldError("parameters", "is negative");
+  if (node.stage < 0 || node.stage >= kMaxStages)
+    return FieldError("stage", fmt::format("must be from 0 to {}", kMaxStages - 1));
   GPUETA_RETURN_IF_ERROR(ValidateKernel(node));
   for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
     std::set<std::string> used;
@@ -167,9 +169,13 @@ absl::Status Validate(const Graph& graph) {
   if (graph.nodes.empty()) return FieldError("nodes", "is empty; a graph needs at least one node");
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
   if (graph.parameters < 0 || graph.parameters > kMost) return FieldError("parameters", "must be between 0 and 2^60");
-  if (graph.parameter_bytes < 0 || graph.parameter_bytes > kMost) {
-    return FieldError("parameter_bytes", "must be between 0 and 2^60");
+  for (const auto& [field, bytes] :
+       {std::pair("parameter_bytes", graph.parameter_bytes), std::pair("gradient_bytes", graph.gradient_bytes),
+        std::pair("optimiser_bytes", graph.optimiser_bytes)}) {
+    if (bytes < 0 || bytes > kMost) return FieldError(field, "must be between 0 and 2^60");
   }
+  if (graph.microbatches < 1 || graph.microbatches > kMaxMicrobatches)
+    return FieldError("microbatches", fmt::format("must be from 1 to {}", kMaxMicrobatches));
   if (graph.active_parameters < 0 || graph.active_parameters > kMost) {
     return FieldError("active_parameters", "must be between 0 and 2^60");
   }
@@ -189,6 +195,9 @@ absl::Status Validate(const Graph& graph) {
     const absl::Status status = CheckNode(graph.nodes[i], i, declared);
     if (!status.ok()) return InNode(graph, i, status);
   }
+  constexpr std::int64_t kMostPasses = 1 << 17;
+  if (graph.microbatches * StagesOf(graph) > kMostPasses)
+    return FieldError("microbatches", fmt::format("times {} stages must be at most {}", StagesOf(graph), kMostPasses));
   return absl::OkStatus();
 }
 
@@ -251,6 +260,12 @@ absl::StatusOr<GraphCounts> CountsOf(const Graph& graph, const SymbolValues& val
   return counts;
 }
 
+int StagesOf(const Graph& graph) {
+  int last = 0;
+  for (const GraphNode& node : graph.nodes) last = std::max(last, node.stage);
+  return last + 1;
+}
+
 std::string HashOf(const Graph& graph) {
   Encoder encoder;
   encoder.AddAll(graph.symbols, [&](const Graph::Symbol& symbol) {
@@ -265,6 +280,23 @@ std::string HashOf(const Graph& graph) {
     encoder.Add(count.second);
   });
   encoder.AddAll(graph.inputs, [&](const std::string& input) { encoder.Add(input); });
+  // Only where there is any: graphs of one device keep their names.
+  Encoder placed;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    const auto* collective = std::get_if<Collective>(&node.kernel.work);
+    const std::int64_t stride = collective == nullptr ? 1 : collective->stride;
+    if (node.stream == DeviceStream::kCompute && node.turn == Turn::kForward && node.stage == 0 && stride == 1)
+      continue;
+    for (const std::int64_t value : {static_cast<std::int64_t>(i), static_cast<std::int64_t>(node.stream),
+                                     static_cast<std::int64_t>(node.turn), std::int64_t{node.stage}, stride})
+      placed.Add(value);
+  }
+  if (graph.microbatches != 1 || graph.gradient_bytes != 0 || graph.optimiser_bytes != 0) {
+    for (const std::int64_t value : {graph.microbatches, graph.gradient_bytes, graph.optimiser_bytes})
+      placed.Add(value);
+  }
+  if (!placed.bytes().empty()) encoder.Add(placed.bytes());
   return Hex(Sha256(encoder.bytes()), kHashDigits);
 }
 

@@ -37,6 +37,20 @@ enum class Folded : std::uint8_t {
   kBatchNorm,  // evaluation exports multiply it into the weights
 };
 
+// Kernels of one stream of a device run one after the other, those of two
+// beside each other.
+enum class DeviceStream : std::uint8_t { kCompute, kCommunication };
+
+// When in a step a node runs.
+enum class Turn : std::uint8_t {
+  kForward,   // of each microbatch
+  kBackward,  // of each microbatch
+  kStep,      // once: with and after the last microbatch's backward pass
+};
+
+inline constexpr std::int64_t kMaxStages = 256;
+inline constexpr std::int64_t kMaxMicrobatches = 4096;
+
 struct GraphNode {
   Kernel kernel;  // symbolic dims are 1 here
   struct SymbolicDim {
@@ -51,7 +65,12 @@ struct GraphNode {
   Folded folded = Folded::kNothing;
   // What the passes of parallelism go by; part of no file.
   Split split = Split::kWhole;
-  int layer = -1;  // of a stack of layers; -1: before or after it
+  int layer = -1;              // of a stack of layers; -1: before or after it
+  std::int64_t gradients = 0;  // of parameters, elements, that are complete when it has run
+  // Where and when it runs in a step of several devices or microbatches.
+  DeviceStream stream = DeviceStream::kCompute;
+  Turn turn = Turn::kForward;
+  int stage = 0;  // of a pipeline
 };
 
 struct Graph {
@@ -64,6 +83,10 @@ struct Graph {
   std::vector<GraphNode> nodes;  // in a topological order
   std::int64_t parameters = 0;   // elements of floating-point initialisers
   std::int64_t parameter_bytes = 0;
+  // What a training step keeps on a device besides.
+  std::int64_t gradient_bytes = 0;
+  std::int64_t optimiser_bytes = 0;
+  std::int64_t microbatches = 1;  // of a step: how often the nodes of a turn run
   // Of mixtures of experts: parameters that one token meets. 0: all.
   std::int64_t active_parameters = 0;
   // Of decoders: what each token of a sequence leaves in the cache, all layers.
@@ -114,6 +137,9 @@ struct GraphCounts {
 // Fails as Bind does, and with INVALID_ARGUMENT for more than 2^62 of
 // anything.
 absl::StatusOr<GraphCounts> CountsOf(const Graph& graph, const SymbolValues& values);
+
+// Stages of the pipeline that its nodes name: 1 for a graph of one device.
+int StagesOf(const Graph& graph);
 
 // The head of the SHA-256 of the content, 16 hex digits: equal for equal
 // graphs, whatever the display name and the warnings. Stable across versions

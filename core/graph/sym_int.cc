@@ -114,6 +114,7 @@ struct SymInt::Poly {
   static absl::StatusOr<std::int64_t> Evaluate(const Atom& atom, const SymbolValues& values);
   static void Append(const Atom& atom, std::string& text);
   static void CollectSymbols(const SymInt& x, std::set<std::string>& symbols);
+  static SymInt Replace(const Atom& atom, std::string_view symbol, const SymInt& by);
 };
 
 using Order = std::strong_ordering;
@@ -487,6 +488,32 @@ void SymInt::Poly::CollectSymbols(const SymInt& x, std::set<std::string>& symbol
       for (const SymInt& arg : factor.atom->args) CollectSymbols(arg, symbols);
     }
   }
+}
+
+SymInt SymInt::Poly::Replace(const Atom& atom, std::string_view symbol, const SymInt& by) {
+  if (atom.function == Function::kSymbol) return atom.symbol == symbol ? by : SymInt::Symbol(atom.symbol);
+  SymInt result = gpueta::Replace(atom.args[0], symbol, by);
+  for (std::size_t i = 1; i < atom.args.size(); ++i) {
+    const SymInt arg = gpueta::Replace(atom.args[i], symbol, by);
+    if (atom.function == Function::kMin) result = Min(result, arg);
+    if (atom.function == Function::kMax) result = Max(result, arg);
+    if (atom.function == Function::kFloorDiv) result = FloorDiv(result, arg);
+  }
+  return result;
+}
+
+SymInt Replace(const SymInt& x, std::string_view symbol, const SymInt& by) {
+  if (x.poly_ == nullptr || x.poly_->overflowed) return x;
+  SymInt sum = 0;
+  for (const Term& term : x.poly_->terms) {
+    SymInt product = term.coefficient;
+    for (const Factor& factor : term.monomial) {
+      const SymInt value = SymInt::Poly::Replace(*factor.atom, symbol, by);
+      for (int i = 0; i < factor.power; ++i) product = product * value;
+    }
+    sum = sum + product;
+  }
+  return sum;
 }
 
 SymInt SymInt::Symbol(std::string name) { return Poly::FromAtom({Function::kSymbol, std::move(name), {}}); }

@@ -67,6 +67,7 @@ class SymInt {
   friend SymInt Max(const SymInt& a, const SymInt& b);
   friend std::optional<SymInt> ExactDiv(const SymInt& a, const SymInt& b);
   friend bool IsKnownNonNegative(const SymInt& x);
+  friend SymInt Replace(const SymInt& x, std::string_view symbol, const SymInt& by);
 
  private:
   struct Poly;
@@ -85,6 +86,9 @@ SymInt Max(const SymInt& a, const SymInt& b);
 
 // a/b when b divides a as polynomials without remainder.
 std::optional<SymInt> ExactDiv(const SymInt& a, const SymInt& b);
+
+// x with `by` in place of a symbol.
+SymInt Replace(const SymInt& x, std::string_view symbol, const SymInt& by);
 
 // True only if x ≥ 0 can be proved for all values of the symbols.
 bool IsKnownNonNegative(const SymInt& x);

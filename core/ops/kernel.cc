@@ -92,8 +92,10 @@ absl::Status CheckConsistency(const Vector& v) {
 }
 
 absl::Status CheckConsistency(const Collective& c) {
-  return c.op.empty() ? DimError(Op::kCollective, "op", "is empty; give the collective's name, e.g. all_reduce")
-                      : absl::OkStatus();
+  if (c.op.empty()) return DimError(Op::kCollective, "op", "is empty; give the collective's name, e.g. all_reduce");
+  constexpr std::int64_t kMostDevices = 1 << 30;
+  if (c.stride < 1 || c.stride > kMostDevices) return DimError(Op::kCollective, "stride", "must be from 1 to 2^30");
+  return absl::OkStatus();
 }
 
 absl::Status CheckConsistency(const Custom& c) {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
 #include "core/predict/estimate.h"
+#include "core/predict/schedule.h"
 #include "core/profile/whole_model.h"
 
 namespace gpueta {
@@ -30,6 +31,7 @@ struct ExecutionModel {
   // there, and a step copies its inputs to the device.
   std::shared_ptr<const LearntMachine> learnt;
   double input_bytes = 0;
+  double copy_us = 0;  // of the inputs, where nothing was learnt but the host's link is known
 };
 
 // What a part belongs to whose kernels share errors: the op, and of attention
@@ -52,8 +54,8 @@ class ErrorSum {
   std::map<KernelFamily, double> shared_;
 };
 
-// Kernels one after the other on one stream, the host issuing them meanwhile.
-// Device total D and host total H combine as (D^2.3 + H^2.3)^(1/2.3), which
+// Kernels one after the other, the host issuing them meanwhile; hidden ones take
+// no device time. Device total D and host total H combine as (D^2.3 + H^2.3)^(1/2.3), which
 // did better on public data than an ordered recursion.
 //
 // Of a learnt machine a step's fixed time and the copy of its inputs come on top.
@@ -79,14 +81,24 @@ class PartsByWork {
   std::unordered_multimap<std::uint64_t, std::size_t> by_hash_;
 };
 
-// The same of a graph's nodes, with its memory and warnings; kernels with the
-// same work become one part, which is estimated once.
+// The same of a graph's nodes on the critical path of its step
+// (core/predict/schedule.h), with its memory and warnings; kernels with the same
+// work become one part, which is estimated once. Where collectives run beside
+// other kernels, a quantile is also that of the step in which all collectives
+// are that much slower.
 absl::StatusOr<GraphEstimate> ComposeGraph(
     const Graph& graph, const std::vector<Kernel>& kernels, const ExecutionModel& execution,
     const std::function<absl::StatusOr<Estimate>(const Kernel&)>& estimate_kernel);
 
-// Parameters, caches of keys and values that are decoded from, and the largest
-// sum of live activations, in bytes.
+// What a node takes: nodes' kernels are parts of `parts` by their work.
+NodeTimes NodeTimesOf(const Graph& graph, const std::vector<Kernel>& kernels, const std::vector<GraphPart>& parts,
+                      const ExecutionModel& execution);
+
+// Parameters, gradients, optimiser state, caches of keys and values that are
+// decoded from, and the largest sum of live activations, in bytes, of the device
+// that needs most: stage s of a pipeline of p that trains holds the activations of
+// min(p − s, microbatches) forward passes. What a parameter's gradient is reduced
+// or gathered into once a step lies in these already.
 std::int64_t MemoryBytes(const Graph& graph, const std::vector<Kernel>& kernels);
 
 }  // namespace gpueta

@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "core/graph/passes/data_parallel.h"
+#include "core/graph/passes/parallel.h"
+#include "core/graph/passes/training.h"
 
 namespace gpueta {
 namespace {
@@ -102,6 +107,92 @@ TEST(ComposeGraphTest, ErrorsNameTheNode) {
     return absl::FailedPreconditionError("no");
   });
   EXPECT_EQ(e.status().message(), "nodes[0] (n): no");
+}
+
+// Products that become a training step of `ranks` replicas; each 10 µs, the
+// optimiser's pass too.
+Graph TrainingStep(std::int64_t ranks, std::int64_t bucket_bytes, std::int64_t stages = 1) {
+  Graph graph = Chain(4);
+  for (int i = 0; i < 4; ++i) {
+    GraphNode& node = graph.nodes[static_cast<std::size_t>(i)];
+    node.kernel.work = Gemm{.m = 8, .n = 8, .k = 8};
+    node.parameters = 64;
+    node.layer = i;
+  }
+  graph.parameters = 4 * 64;
+  graph.parameter_bytes = 4 * graph.parameters;
+  EXPECT_TRUE(SplitStages(graph, stages).ok());
+  AddBackward(graph);
+  AddOptimiserStep(graph, Optimiser::kAdam);
+  EXPECT_TRUE(ShareOverRanks(graph, {.ranks = ranks, .bucket_bytes = bucket_bytes}).ok());
+  return graph;
+}
+
+// Ten for all but collectives.
+std::function<absl::StatusOr<Estimate>(const Kernel&)> WithCollectivesOf(double us) {
+  return [us](const Kernel& kernel) {
+    absl::StatusOr<Estimate> e = Ten(kernel);
+    if (kernel.op() == Op::kCollective) e->latency_us = {us, 4 * us, 8 * us};
+    return e;
+  };
+}
+
+TEST(ComposeGraphTest, ReplicasTakeAsLongAsOneDeviceWhereExchangingTakesNoTime) {
+  const Graph one = TrainingStep(1, 1);
+  const Graph replicas = TrainingStep(8, 1);
+  const double alone = ComposeGraph(one, KernelsOf(one), {}, Ten)->latency_us.p50;
+  EXPECT_DOUBLE_EQ(alone, 10 * (4 + 8 + 1));
+  EXPECT_NEAR(ComposeGraph(replicas, KernelsOf(replicas), {}, WithCollectivesOf(1e-9))->latency_us.p50, alone, 1e-6);
+}
+
+TEST(ComposeGraphTest, OneBucketHasNothingToHideBehind) {
+  const Graph replicas = TrainingStep(8, 1 << 20);
+  const auto e = ComposeGraph(replicas, KernelsOf(replicas), {}, WithCollectivesOf(70));
+  EXPECT_DOUBLE_EQ(e->latency_us.p50, 10 * (4 + 8) + 70 + 10);
+}
+
+TEST(ComposeGraphTest, EarlyBucketsHideBehindTheBackwardPass) {
+  const Graph replicas = TrainingStep(8, 1);  // a bucket a layer
+  const auto e = ComposeGraph(replicas, KernelsOf(replicas), {}, WithCollectivesOf(15));
+  // Layers are 20 µs apart: all but the last bucket hide.
+  EXPECT_DOUBLE_EQ(e->latency_us.p50, 10 * (4 + 8) + 15 + 10);
+  const auto part = std::ranges::find_if(e->parts, [](const GraphPart& p) { return p.kernel.op() == Op::kCollective; });
+  EXPECT_EQ(part->count, 4);
+  EXPECT_EQ(part->hidden, 3);
+  double exposed = 0;
+  for (const GraphPart& p : e->parts) exposed += p.ExposedUs();
+  EXPECT_DOUBLE_EQ(exposed, e->latency_us.p50);
+  // Four times slower they do not: a p90 that forgets them would be too near.
+  const double slow = ComposeGraph(replicas, KernelsOf(replicas), {}, WithCollectivesOf(60))->latency_us.p50;
+  EXPECT_GE(e->latency_us.p90, slow * (1 - 1e-9));
+}
+
+TEST(ComposeGraphTest, APipelineOfEqualStagesTakesTheTextbookTime) {
+  Graph graph = TrainingStep(1, 1, 4);
+  std::erase_if(graph.nodes, [](const GraphNode& node) { return node.turn == Turn::kStep; });
+  graph.microbatches = 8;
+  // 10 forward and 20 backward a stage, and sends of no time.
+  const auto e = ComposeGraph(graph, KernelsOf(graph), {}, WithCollectivesOf(1e-9));
+  EXPECT_NEAR(e->latency_us.p50, (8 + 4 - 1) * 30, 1e-6);
+  EXPECT_EQ(e->warnings, std::vector<std::string>{"4 stages with 8 microbatches: devices idle 27 % of the step"});
+}
+
+TEST(MemoryBytesTest, AStageHoldsTheActivationsOfAllMicrobatchesInFlight) {
+  const auto of = [](std::int64_t microbatches) {
+    Graph graph = TrainingStep(1, 1, 4);
+    graph.microbatches = microbatches;
+    return MemoryBytes(graph, KernelsOf(graph));
+  };
+  // What a stage received, 8 × 8 of fp32, stays until its gradient; the first one's is the model's input.
+  EXPECT_EQ(of(2) - of(1), 8 * 8 * 4);
+  EXPECT_EQ(of(3) - of(1), 2 * 8 * 8 * 4);
+  EXPECT_EQ(of(64), of(3));  // in the second of four stages three are in flight, not more
+}
+
+TEST(MemoryBytesTest, GradientsThatAreExchangedAreCountedOnce) {
+  const Graph one = TrainingStep(1, 1);
+  const Graph replicas = TrainingStep(8, 1 << 20);
+  EXPECT_EQ(MemoryBytes(replicas, KernelsOf(replicas)), MemoryBytes(one, KernelsOf(one)));
 }
 
 TEST(MemoryBytesTest, CountsParametersAndWhatIsAliveTogether) {

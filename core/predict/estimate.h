@@ -46,13 +46,18 @@ struct GraphPart {
   Kernel kernel;  // of the first occurrence, dims bound
   std::int64_t count = 0;
   Estimate estimate;  // of one occurrence
+  // Of `count`, those that run beside others, off the critical path.
+  std::int64_t hidden = 0;
+
+  // What the graph's median has of it, µs.
+  double ExposedUs() const { return static_cast<double>(count - hidden) * estimate.latency_us.p50; }
 };
 
 // What the median of a graph is made of, before correction: kernels and gaps one
 // after the other on the device, combined with the host's time to issue them
 // (core/predict/compose.h).
 struct GraphTime {
-  double kernels_us = 0;  // of all parts with their repetitions
+  double kernels_us = 0;  // of all parts on the critical path with their repetitions
   double gaps_us = 0;     // between kernels on the device
   double host_us = 0;     // to issue all kernels; 0: the host is never late
   double start_us = 0;    // before any kernel: entering the step, copying its inputs

@@ -1,8 +1,10 @@
 #include "core/predict/predictor.h"
 
 #include "core/base/errors.h"
+#include "core/device/slice.h"
 #include "core/predict/as_run.h"
 #include "core/predict/compose.h"
+#include "core/predict/link_model.h"
 #include "core/predict/predictor_state.h"
 #include "core/predict/wave.h"
 
@@ -21,7 +23,15 @@ Predictor::Predictor(DeviceSpec spec, std::shared_ptr<const CompiledProfile> own
                      std::shared_ptr<const CompiledProfile> transfer, std::int64_t version)
     : state_(std::make_unique<const State>(std::move(spec), std::move(own), std::move(transfer), version)) {}
 
+Predictor::Predictor(std::unique_ptr<const State> state) : state_(std::move(state)) {}
+
 Predictor::~Predictor() = default;
+
+absl::StatusOr<std::shared_ptr<const Predictor>> Predictor::Slice(std::string_view slice) const {
+  GPUETA_ASSIGN_OR_RETURN(DeviceSpec spec, SliceOf(state_->spec, slice));
+  return std::shared_ptr<const Predictor>(new Predictor(
+      std::make_unique<const State>(std::move(spec), state_->own, state_->unmoved, state_->version, /*slice=*/true)));
+}
 
 const DeviceSpec& Predictor::spec() const { return state_->spec; }
 const LoadedProfile* Predictor::profile() const { return state_->own == nullptr ? nullptr : &state_->own->loaded(); }
@@ -46,9 +56,11 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& as_written, 
   const EstimateOptions kernel_options = KernelOptionsOf(options);
   ExecutionModel execution = ExecutionOf(options);
   const bool learnt = execution.learnt != nullptr;
-  if (learnt) {
+  const bool copies = options.mode == ExecutionMode::kEager && options.topology.has_value() && !IsCpu(state_->spec);
+  if (learnt || copies) {
     GPUETA_ASSIGN_OR_RETURN(const std::int64_t bytes, InputBytes(graph, dims));
-    execution.input_bytes = static_cast<double>(bytes);
+    execution.input_bytes = static_cast<double>(bytes) * static_cast<double>(graph.microbatches);
+    if (!learnt) execution.copy_us = HostCopyUs(*options.topology, execution.input_bytes);
   }
   GPUETA_ASSIGN_OR_RETURN(
       GraphEstimate estimate,

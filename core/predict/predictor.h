@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/device/spec.h"
+#include "core/device/topology.h"
 #include "core/graph/graph.h"
 #include "core/ops/kernel.h"
 #include "core/predict/as_run.h"
@@ -36,6 +37,8 @@ struct EstimateOptions {
   std::optional<Timing> measured_in;
   ExecutionMode mode = ExecutionMode::kEager;  // graphs only
   HostRates host;                              // that issues a graph's kernels in eager mode
+  // Where collectives run: without, only measured ones are answered.
+  std::optional<NodeTopology> topology;
   // A form by name, see EstimatorNames(); empty: the best one.
   std::string estimator;
   // What observations taught about the device; nullptr: nothing. Must outlive
@@ -88,6 +91,11 @@ class Predictor {
             std::shared_ptr<const CompiledProfile> transfer, std::int64_t version = 0);
   ~Predictor();
 
+  // For a part of this device (core/device/slice.h): its tables, evaluated at
+  // the slice's SMs, bandwidth and caches, answer with wider intervals as
+  // `transferred`. INVALID_ARGUMENT as SliceOf. Takes as long as building a predictor.
+  absl::StatusOr<std::shared_ptr<const Predictor>> Slice(std::string_view slice) const;
+
   const DeviceSpec& spec() const;
   const LoadedProfile* profile() const;  // nullptr: answers from transfer and data sheet
   // What other devices taught, moved to this one; nullptr without a transfer
@@ -97,7 +105,7 @@ class Predictor {
 
   // INVALID_ARGUMENT for a kernel that Validate refuses or an unknown
   // estimator; FAILED_PRECONDITION when nothing can answer (a collective on a
-  // device without link data).
+  // device whose collectives nobody measured, without a topology).
   absl::StatusOr<Estimate> EstimateKernel(const Kernel& kernel, const EstimateOptions& options = {}) const;
 
   // The same numbers as EstimateKernel row by row, to the bit. Errors name the
@@ -126,6 +134,7 @@ class Predictor {
   absl::StatusOr<Explanation> Explain(const Kernel& kernel, const EstimateOptions& options = {}) const;
 
  private:
+  explicit Predictor(std::unique_ptr<const State> state);
   std::unique_ptr<const State> state_;
 };
 

@@ -7,6 +7,7 @@
 #include "core/device/machine_of.h"
 #include "core/predict/compose.h"
 #include "core/predict/launch_residual.h"
+#include "core/predict/link_model.h"
 #include "core/predict/row_loops.h"
 #include "core/predict/wave.h"
 #include "core/profile/transfer.h"
@@ -125,12 +126,15 @@ absl::Status CheckEstimator(const std::string& name) {
 }
 
 Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile> own_profile,
-                        std::shared_ptr<const CompiledProfile> transfer_profile, std::int64_t profile_version)
+                        std::shared_ptr<const CompiledProfile> transfer_profile, std::int64_t profile_version,
+                        bool slice)
     : spec(WithInferredCells(std::move(device))),
       own(std::move(own_profile)),
-      transfer(MovedTo(spec, std::move(transfer_profile))),
+      unmoved(std::move(transfer_profile)),
+      transfer(MovedTo(spec, unmoved)),
+      is_slice(slice),
       version(profile_version),
-      routes(own.get(), transfer.get()) {
+      routes(own.get(), transfer.get(), slice) {
   for (DType dtype : kAllDTypes) {
     for (DType kv : kAllDTypes) {
       const auto i = static_cast<std::size_t>(dtype), j = static_cast<std::size_t>(kv);
@@ -169,9 +173,11 @@ absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const Estim
     question.route = question.route.For(*options.timing);
   }
   if (question.route.table == nullptr) {
-    if (kernel.op() != Op::kCollective) return question;
+    if (kernel.op() != Op::kCollective || options.topology.has_value()) return question;
     return FailedPrecondition(
-        "no measurements of collectives and no link data for {}; publish a profile with collectives", spec.slug);
+        "no measurements of collectives and no link data for {}; say how its devices are connected (--node, "
+        "options.topology) or publish a profile with collectives",
+        spec.slug);
   }
   question.variant = question.route.table->ChooseVariant(kernel, question.label_hash);
   const auto [dtype, kv] = MachinePlace(kernel);
@@ -260,7 +266,7 @@ absl::StatusOr<Estimate> Predictor::State::EstimateByLine(const Kernel& kernel, 
   Estimate estimate;
   estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
   estimate.provenance = Provenance::kTransferred;
-  if (options.estimator != kInterGpuEstimator) {
+  if (options.estimator != kInterGpuEstimator && !is_slice) {
     const DimNames& names = DimNamesOf(kernel.op());
     estimate.provenance = Provenance::kInterpolated;
     for (int d = 0; d < names.size; ++d) {
@@ -336,6 +342,42 @@ Estimate Predictor::State::EstimateAsRun(const Kernel& kernel, const Counts& cou
   return estimate;
 }
 
+absl::StatusOr<Estimate> Predictor::State::EstimateCollective(const Kernel& kernel, const Counts& counts,
+                                                              const EstimateOptions& options) const {
+  const auto& collective = std::get<Collective>(kernel.work);
+  const NodeTopology& topology = *options.topology;
+  GroupPlacement placement;
+  if (const absl::Status placed = Place(topology, collective.ranks, collective.stride, placement); !placed.ok())
+    return InField("topology", placed);
+  Estimate estimate;
+  std::optional<Quantiles> inside;
+  if (placement.per_node > 1) {
+    Kernel in_node = kernel;
+    in_node.work = Collective{collective.op, collective.backend, collective.bytes, placement.per_node};
+    if (routes.Find(in_node, LabelHash(in_node), options.timing).own) {
+      EstimateOptions by_table = options;
+      by_table.topology.reset();
+      GPUETA_ASSIGN_OR_RETURN(estimate, EstimateValid(in_node, CountsOf(in_node), by_table));
+      if (placement.nodes == 1) return estimate;
+      inside = estimate.latency_us;
+    }
+  }
+  GPUETA_ASSIGN_OR_RETURN(const Quantiles latency,
+                          LinkLatency(collective, topology, inside.has_value() ? &*inside : nullptr));
+  const Timing timing = options.timing.value_or(Timing::kKernel);
+  const CorrectionCurve* correction = nullptr;
+  if (!inside.has_value() && options.corrections != nullptr && !options.corrections->Of(kernel.op()).IsNone())
+    correction = &options.corrections->Of(kernel.op());
+  // The table's answer is of that timing already.
+  const double us =
+      inside.has_value() ? latency.p50 : ConvertTiming(latency.p50, Timing::kKernel, timing, eager_floor_us);
+  SetLatency(us, latency.p90 / latency.p50, latency.p99 / latency.p50, correction, estimate);
+  estimate.provenance = inside.has_value() ? Provenance::kExtrapolated : Provenance::kRoofline;
+  estimate.estimator = kLinksEstimator;
+  estimate.bound = BoundOf(kernel.op(), counts, MachineFor(kernel), latency.p50);
+  return estimate;
+}
+
 absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, const Counts& counts,
                                                          const EstimateOptions& options) const {
   const Machine<double>& machine = MachineFor(kernel);
@@ -345,6 +387,8 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
     return EstimateAsRun(kernel, counts, options);
   }
   if (IsLine(options.estimator)) return EstimateByLine(kernel, counts, options);
+  if (kernel.op() == Op::kCollective && options.topology.has_value() && options.estimator != kRooflineEstimator)
+    return EstimateCollective(kernel, counts, options);
   GPUETA_ASSIGN_OR_RETURN(const Question question, Ask(kernel, options));
   const Route& route = question.route;
   if (route.table == nullptr) return RooflineEstimate(kernel, counts, machine, question, eager_floor_us);

@@ -46,11 +46,13 @@ struct Question {
 
 struct Predictor::State {
   State(DeviceSpec device, std::shared_ptr<const CompiledProfile> own_profile,
-        std::shared_ptr<const CompiledProfile> transfer_profile, std::int64_t profile_version);
+        std::shared_ptr<const CompiledProfile> transfer_profile, std::int64_t profile_version, bool slice = false);
 
   DeviceSpec spec;
   std::shared_ptr<const CompiledProfile> own;
-  std::shared_ptr<const CompiledProfile> transfer;  // moved to this device
+  std::shared_ptr<const CompiledProfile> unmoved;   // what devices have in common
+  std::shared_ptr<const CompiledProfile> transfer;  // the same, moved to this device
+  bool is_slice = false;                            // of the device that `own` is of
   std::int64_t version = 0;
   template <class T>
   using Machines = std::array<std::array<Machine<T>, kAllDTypes.size()>, kAllDTypes.size()>;
@@ -96,6 +98,10 @@ struct Predictor::State {
   bool AnswersAsRun(const Kernel& kernel, const EstimateOptions& options) const;
   // Device time of a kernel in a model that runs. `learnt_machine` must not be null.
   Estimate EstimateAsRun(const Kernel& kernel, const Counts& counts, const EstimateOptions& options) const;
+  // A collective in the topology of `options`: by the device's own table inside
+  // a node, by links elsewhere.
+  absl::StatusOr<Estimate> EstimateCollective(const Kernel& kernel, const Counts& counts,
+                                              const EstimateOptions& options) const;
   // A kernel that is known to be valid, and its counts.
   absl::StatusOr<Estimate> EstimateValid(const Kernel& kernel, const Counts& counts,
                                          const EstimateOptions& options) const;

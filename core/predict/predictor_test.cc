@@ -163,6 +163,79 @@ TEST(PredictorTest, AnotherTypeStandsInWithAWiderInterval) {
   EXPECT_EQ(fp16.provenance, Provenance::kExtrapolated);
 }
 
+// A product of 70 GFLOP, an order of magnitude above launch floors.
+constexpr std::int64_t kLarge = 4096;
+
+TEST(PredictorTest, ASliceIsSlowerThanItsCardAndNeverMeasured) {
+  const Predictor whole = RichPredictor();
+  const auto slice = whole.Slice("3g.40gb");
+  ASSERT_TRUE(slice.ok()) << slice.status();
+  const Kernel large = GemmKernel(kLarge, kLarge, kLarge);
+  const Estimate on_whole = *whole.EstimateKernel(large);
+  const Estimate on_slice = *(*slice)->EstimateKernel(large);
+  EXPECT_GT(on_slice.latency_us.p50, 1.5 * on_whole.latency_us.p50);
+  EXPECT_EQ(on_slice.provenance, Provenance::kTransferred);
+  EXPECT_GT(on_slice.latency_us.p90 / on_slice.latency_us.p50, on_whole.latency_us.p90 / on_whole.latency_us.p50);
+  // A kernel measured on the card was not measured on the slice.
+  const Kernel measured = GemmKernel(128, 256, 512);
+  EXPECT_EQ(whole.EstimateKernel(measured)->provenance, Provenance::kMeasured);
+  EXPECT_EQ((*slice)->EstimateKernel(measured)->provenance, Provenance::kTransferred);
+  EXPECT_EQ((*slice)->profile(), whole.profile());
+  EXPECT_THAT(MessageOf(whole.Slice("3g.20gb").status()), HasSubstr("3g.40gb"));
+}
+
+TEST(PredictorTest, ASliceWithoutTablesAnswersFromItsDataSheet) {
+  const Predictor whole({.slug = "card", .sm_count = 40, .mem_bandwidth_gb_s = 500, .fp32_tflops = 10}, nullptr,
+                        nullptr);
+  const Kernel large = GemmKernel(kLarge, kLarge, kLarge, DType::kFp32);
+  const double us = whole.EstimateKernel(large)->latency_us.p50;
+  EXPECT_NEAR((*whole.Slice("sm=0.5"))->EstimateKernel(large)->latency_us.p50 / us, 2, 0.01);
+}
+
+Kernel AllReduce(std::int64_t ranks, std::int64_t stride = 1) {
+  return {.name = "",
+          .dtype = DType::kBf16,
+          .work = Collective{.op = "all_reduce", .backend = "b", .bytes = 1 << 24, .ranks = ranks, .stride = stride},
+          .launch = {}};
+}
+
+TEST(PredictorTest, CollectivesWithoutMeasurementsGoByTheTopology) {
+  const Predictor predictor(*Catalogue::BuiltIn().Get("h100-sxm"), nullptr, nullptr);
+  EstimateOptions options;
+  options.topology = *FindNodePreset("dgx-h100");
+  options.topology->nodes = 4;
+  const Estimate inside = *predictor.EstimateKernel(AllReduce(8), options);
+  EXPECT_EQ(inside.estimator, "links");
+  EXPECT_EQ(inside.provenance, Provenance::kRoofline);
+  EXPECT_EQ(inside.bound, Bound::kCommunication);
+  // Four of eight neighbours lie in one node, four ranks eight apart in four.
+  EXPECT_GT(predictor.EstimateKernel(AllReduce(4, 8), options)->latency_us.p50,
+            2 * predictor.EstimateKernel(AllReduce(4), options)->latency_us.p50);
+  EXPECT_EQ(FieldOf(predictor.EstimateKernel(AllReduce(64), options).status()), "topology.nodes");
+}
+
+TEST(PredictorTest, MeasuredCollectivesAnswerInsideANodeAndTheNetworkAdds) {
+  Profile profile = MakeTestProfile("h100-sxm");
+  profile.tables.push_back(MakeTestTable(
+      {.op = Op::kCollective, .dtype = DType::kBf16, .timing = Timing::kKernel, .backend = "b"}, "all_reduce/8"));
+  const Predictor predictor(profile.spec, Compile(profile), nullptr);
+  EstimateOptions options{.timing = Timing::kKernel};
+  const Estimate by_table = *predictor.EstimateKernel(AllReduce(8), options);
+  options.topology = *FindNodePreset("dgx-h100");
+  options.topology->nodes = 2;
+  const Estimate inside = *predictor.EstimateKernel(AllReduce(8), options);
+  EXPECT_EQ(inside.latency_us.p50, by_table.latency_us.p50);
+  EXPECT_EQ(inside.provenance, by_table.provenance);
+  const Estimate across = *predictor.EstimateKernel(AllReduce(16), options);
+  EXPECT_GT(across.latency_us.p50, inside.latency_us.p50);
+  EXPECT_EQ(across.provenance, Provenance::kExtrapolated);
+  // The same row by row, in columns and in a batch.
+  std::vector<Estimate> batch(1);
+  const std::vector<Kernel> kernels = {AllReduce(16)};
+  ASSERT_TRUE(predictor.EstimateKernels(kernels, options, batch).ok());
+  EXPECT_EQ(batch[0].latency_us.p50, across.latency_us.p50);
+}
+
 TEST(PredictorTest, ACollectiveWithoutLinkDataIsRefused) {
   const Predictor predictor = RichPredictor();
   const Kernel kernel{.name = "",

@@ -11,6 +11,7 @@ namespace {
 // How much wider intervals get when a table stands in for another one.
 constexpr float kOtherTimingWidening = 1.3F;
 constexpr float kOtherDTypeWidening = 1.6F;
+constexpr float kSliceWidening = 1.6F;
 
 // Types that stand in for a type without tables, nearest first.
 std::span<const DType> RelativesOf(DType dtype) {
@@ -104,6 +105,10 @@ Route Routes::Search(const TableKey& asked, bool any_timing, Unlike unlike) cons
                     (*distance > 0 || other_kv || other_backend ? kOtherDTypeWidening : 1);
     best.repeats = is_own && *distance == 0 && !other_kv && !other_backend;
     best.exact = best.repeats && !other_timing;
+    if (is_own && of_slice_) {
+      best.own = best.repeats = best.exact = false;
+      best.widening *= kSliceWidening;
+    }
   };
   if (own_ != nullptr) {
     for (const CompiledTable& table : own_->tables()) consider(table, true);
@@ -114,7 +119,8 @@ Route Routes::Search(const TableKey& asked, bool any_timing, Unlike unlike) cons
   return best;
 }
 
-Routes::Routes(const CompiledProfile* own, const CompiledProfile* transfer) : own_(own), transfer_(transfer) {
+Routes::Routes(const CompiledProfile* own, const CompiledProfile* transfer, bool of_slice)
+    : own_(own), transfer_(transfer), of_slice_(of_slice) {
   found_.resize(kKeptRoutes);
   const auto keep = [&](Op op, Attention::Phase phase, DType dtype, std::optional<Timing> timing) {
     TableKey key{.op = op, .phase = phase, .dtype = dtype, .timing = timing.value_or(Timing::kKernel)};

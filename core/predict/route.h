@@ -25,8 +25,10 @@ struct Route {
 // The routes of one device.
 class Routes {
  public:
-  // Either may be null; both must outlive this.
-  Routes(const CompiledProfile* own, const CompiledProfile* transfer);
+  // Either may be null; both must outlive this. `of_slice`: `own` is of the whole
+  // device that this one is a slice of. Its tables stand in for the slice's own,
+  // as evidence from outside.
+  Routes(const CompiledProfile* own, const CompiledProfile* transfer, bool of_slice = false);
 
   // `label_hash` is LabelHash(kernel). No table means the roofline.
   Route Find(const Kernel& kernel, std::uint64_t label_hash, std::optional<Timing> timing) const;
@@ -37,6 +39,7 @@ class Routes {
 
   const CompiledProfile* own_;
   const CompiledProfile* transfer_;
+  bool of_slice_;
   // Routes by op, phase, dtype and timing, for caches of keys and values in
   // the dtype itself: a search through the tables takes as long as evaluating.
   std::vector<Route> found_;

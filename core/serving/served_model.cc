@@ -48,7 +48,7 @@ absl::Status Check(const EngineSetup& setup) {
   return InField("overhead", Check(setup.overhead));
 }
 
-std::int64_t GpusOf(const Parallelism& ranks) { return std::max(ranks.tensor, ranks.expert) * ranks.pipeline; }
+std::int64_t GpusOf(const Parallelism& ranks) { return ranks.DevicesOfStage() * ranks.pipeline; }
 
 std::int64_t TableContext(std::int64_t longest) {
   constexpr std::int64_t kShortest = 8192;

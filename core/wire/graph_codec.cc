@@ -55,6 +55,21 @@ absl::StatusOr<Folded> DecodeFolded(v1::Graph::Folded folded) {
                                           static_cast<int>(folded)));
 }
 
+static_assert(static_cast<int>(DeviceStream::kCompute) + 1 == v1::Graph::STREAM_COMPUTE &&
+              static_cast<int>(DeviceStream::kCommunication) + 1 == v1::Graph::STREAM_COMMUNICATION);
+static_assert(static_cast<int>(Turn::kForward) + 1 == v1::Graph::TURN_FORWARD &&
+              static_cast<int>(Turn::kStep) + 1 == v1::Graph::TURN_STEP);
+
+absl::Status DecodePlace(const v1::Graph::Node& message, GraphNode& node) {
+  if (!v1::Graph::Stream_IsValid(message.stream())) return FieldError("stream", "has an unknown value");
+  if (!v1::Graph::Turn_IsValid(message.turn())) return FieldError("turn", "has an unknown value");
+  node.stream =
+      message.stream() == v1::Graph::STREAM_COMMUNICATION ? DeviceStream::kCommunication : DeviceStream::kCompute;
+  node.turn = static_cast<Turn>(std::max(static_cast<int>(message.turn()) - 1, 0));
+  node.stage = message.stage();
+  return absl::OkStatus();
+}
+
 void EncodeNode(const GraphNode& node, v1::Graph::Node& message) {
   *message.mutable_kernel() = Encode(node.kernel);
   const DimNames& names = DimNamesOf(node.kernel.op());
@@ -67,6 +82,9 @@ void EncodeNode(const GraphNode& node, v1::Graph::Node& message) {
   message.set_costing(EncodeCosting(node.costing));
   message.set_parameters(node.parameters);
   message.set_folded(EncodeFolded(node.folded));
+  if (node.stream != DeviceStream::kCompute) message.set_stream(v1::Graph::STREAM_COMMUNICATION);
+  if (node.turn != Turn::kForward) message.set_turn(static_cast<v1::Graph::Turn>(static_cast<int>(node.turn) + 1));
+  message.set_stage(node.stage);
 }
 
 absl::StatusOr<v1::Graph> ParseJson(std::string_view text) {
@@ -101,6 +119,9 @@ v1::Graph Encode(const Graph& graph) {
   message.mutable_inputs()->Assign(graph.inputs.begin(), graph.inputs.end());
   message.set_active_parameters(graph.active_parameters);
   message.set_kv_bytes_per_token(graph.kv_bytes_per_token);
+  if (graph.microbatches != 1) message.set_microbatches(graph.microbatches);
+  message.set_gradient_bytes(graph.gradient_bytes);
+  message.set_optimiser_bytes(graph.optimiser_bytes);
   if (graph.input_bytes != SymInt(0)) message.set_input_bytes(graph.input_bytes.ToString());
   return message;
 }
@@ -128,6 +149,7 @@ absl::StatusOr<GraphNode> DecodeNode(const v1::Graph::Node& message) {
   GPUETA_ASSIGN_OR_RETURN(node.costing, DecodeCosting(message.costing()));
   node.parameters = message.parameters();
   GPUETA_ASSIGN_OR_RETURN(node.folded, DecodeFolded(message.folded()));
+  GPUETA_RETURN_IF_ERROR(DecodePlace(message, node));
   return node;
 }
 
@@ -155,6 +177,9 @@ absl::StatusOr<Graph> Decode(const v1::Graph& message) {
   graph.inputs.assign(message.inputs().begin(), message.inputs().end());
   graph.active_parameters = message.active_parameters();
   graph.kv_bytes_per_token = message.kv_bytes_per_token();
+  graph.microbatches = message.microbatches() == 0 ? 1 : message.microbatches();
+  graph.gradient_bytes = message.gradient_bytes();
+  graph.optimiser_bytes = message.optimiser_bytes();
   GPUETA_RETURN_IF_ERROR(Validate(graph));
   return graph;
 }

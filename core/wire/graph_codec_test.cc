@@ -89,6 +89,32 @@ constexpr char kGraphJson[] = R"( {
     {"kernel": {"dtype": "DTYPE_FP16", "vector": {"op": "view", "rows": 3, "cols": 64}}, "inputs": [0],
      "costing": "COSTING_FREE"}]})";
 
+TEST(GraphCodecTest, WhereAndWhenNodesRunSurvives) {
+  Graph graph;
+  graph.nodes.resize(3);
+  for (GraphNode& node : graph.nodes) node.kernel.work = Gemm{.m = 8, .n = 8, .k = 8};
+  graph.nodes[1].turn = Turn::kBackward;
+  graph.nodes[1].stage = 5;
+  graph.nodes[2].turn = Turn::kStep;
+  graph.nodes[2].stream = DeviceStream::kCommunication;
+  graph.microbatches = 7;
+  graph.gradient_bytes = 11;
+  graph.optimiser_bytes = 13;
+  const absl::StatusOr<Graph> decoded = Decode(Encode(graph));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ExpectEqual(*decoded, graph);
+  EXPECT_EQ(decoded->nodes[1].turn, Turn::kBackward);
+  EXPECT_EQ(decoded->nodes[1].stage, 5);
+  EXPECT_EQ(decoded->nodes[2].turn, Turn::kStep);
+  EXPECT_EQ(decoded->nodes[2].stream, DeviceStream::kCommunication);
+  EXPECT_EQ(decoded->microbatches, 7);
+  EXPECT_EQ(decoded->gradient_bytes, 11);
+  EXPECT_EQ(decoded->optimiser_bytes, 13);
+  // They are part of what the graph is.
+  graph.nodes[1].stage = 4;
+  EXPECT_NE(HashOf(graph), HashOf(*decoded));
+}
+
 TEST(GraphCodecTest, TextAndJsonOfOneGraphReadTheSame) {
   const absl::StatusOr<Graph> text = ReadGraphText(kGraphText);
   const absl::StatusOr<Graph> json = ReadGraphText(kGraphJson);
@@ -153,6 +179,18 @@ INSTANTIATE_TEST_SUITE_P(
                    g.mutable_nodes(1)->mutable_kernel()->mutable_vector()->set_rows(-3);
                  },
                  "nodes[1].kernel.vector.rows: is -3"},
+        BadGraph{[](v1::Graph& g) { First(g).set_stage(-1); }, "nodes[0].stage: must be from 0 to 255"},
+        BadGraph{[](v1::Graph& g) { First(g).set_turn(static_cast<v1::Graph::Turn>(9)); },
+                 "nodes[0].turn: has an unknown value"},
+        BadGraph{[](v1::Graph& g) { First(g).set_stream(static_cast<v1::Graph::Stream>(9)); },
+                 "nodes[0].stream: has an unknown value"},
+        BadGraph{[](v1::Graph& g) { g.set_microbatches(-1); }, "microbatches: must be from 1 to 4096"},
+        BadGraph{[](v1::Graph& g) {
+                   g.set_microbatches(4096);
+                   g.mutable_nodes(1)->set_stage(255);
+                 },
+                 "microbatches: times 256 stages must be at most"},
+        BadGraph{[](v1::Graph& g) { g.set_optimiser_bytes(-1); }, "optimiser_bytes: must be between"},
         BadGraph{[](v1::Graph& g) { g.mutable_symbols(0)->set_name(""); }, "symbols[0]"}));
 
 }  // namespace

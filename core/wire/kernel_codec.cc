@@ -81,6 +81,7 @@ void EncodeWork(const Collective& c, v1::Kernel& kernel) {
   message.set_backend(c.backend);
   message.set_bytes(c.bytes);
   message.set_ranks(c.ranks);
+  if (c.stride != 1) message.set_stride(c.stride);
 }
 
 void EncodeWork(const Custom& c, v1::Kernel& kernel) {
@@ -163,7 +164,7 @@ absl::StatusOr<Work> DecodeWork(const v1::Kernel& message, DType dtype) {
     }
     case v1::Kernel::kCollective: {
       const v1::Collective& c = message.collective();
-      return Collective{c.op(), c.backend(), c.bytes(), c.ranks()};
+      return Collective{c.op(), c.backend(), c.bytes(), c.ranks(), c.stride() == 0 ? 1 : c.stride()};
     }
     case v1::Kernel::kCustom: {
       const v1::Custom& c = message.custom();

@@ -33,6 +33,7 @@ TEST(KernelCodecTest, EveryKindRoundTripsForEveryDType) {
       Moe{10, 64, 128, 2, 8, 2, 4, "balanced"},
       Vector{"softmax", 11, 13, 2},
       Collective{"all_reduce", "nccl-tests", 1 << 20, 8},
+      Collective{"all_reduce", "nccl-tests", 1 << 20, 8, 4},
       Custom{"scan", 5, 9},
   };
   for (DType dtype : kAllDTypes) {

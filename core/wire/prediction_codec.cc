@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "core/base/errors.h"
+#include "core/predict/link_model.h"
 #include "core/wire/enum_codec.h"
 #include "core/wire/kernel_codec.h"
+#include "core/wire/topology_codec.h"
 
 namespace gpueta::wire {
 namespace {
@@ -85,6 +87,7 @@ Quantiles Decode(const v1::Quantiles& message) { return {message.p50(), message.
 constexpr std::string_view kOtherEstimator = "other";
 
 std::string_view StaticEstimatorName(const std::string& name) {
+  if (name == kLinksEstimator) return kLinksEstimator;
   const auto known = EstimatorNames();
   const auto it = std::find(known.begin(), known.end(), name);
   return it == known.end() ? kOtherEstimator : *it;
@@ -141,7 +144,7 @@ absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message) {
     default: return FieldError("mode", "has an unknown value");
   }
   if (!message.estimator().empty() && message.estimator() != kDefaultEstimator &&
-      StaticEstimatorName(message.estimator()) == kOtherEstimator) {
+      std::ranges::find(EstimatorNames(), message.estimator()) == EstimatorNames().end()) {
     return FieldError("estimator", fmt::format("\"{}\" is not one of {}, {}", message.estimator(), kDefaultEstimator,
                                                fmt::join(EstimatorNames(), ", ")));
   }
@@ -149,6 +152,11 @@ absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message) {
   options.host = {message.host_issue_us(), message.host_copy_gb_s()};
   GPUETA_RETURN_IF_ERROR(CheckRate(options.host.issue_us, "host_issue_us"));
   GPUETA_RETURN_IF_ERROR(CheckRate(options.host.copy_gb_s, "host_copy_gb_s"));
+  if (message.has_topology()) {
+    const auto topology = Decode(message.topology());
+    if (!topology.ok()) return InField("topology", topology.status());
+    options.topology = *topology;
+  }
   return options;
 }
 
@@ -159,6 +167,7 @@ v1::PredictOptions Encode(const EstimateOptions& options) {
   message.set_estimator(options.estimator);
   message.set_host_issue_us(options.host.issue_us);
   message.set_host_copy_gb_s(options.host.copy_gb_s);
+  if (options.topology.has_value()) *message.mutable_topology() = Encode(*options.topology);
   return message;
 }
 
@@ -286,6 +295,7 @@ void Encode(const GraphEstimate& estimate, v1::GraphPrediction& message) {
     out.set_provenance(Encode(part.estimate.provenance));
     out.set_estimator(part.estimate.estimator.data(), part.estimate.estimator.size());
     out.set_correction(part.estimate.correction);
+    out.set_hidden(part.hidden);
     *out.mutable_kernel() = Encode(part.kernel);
   }
   message.set_memory_bytes(estimate.memory_bytes);
@@ -317,7 +327,7 @@ absl::StatusOr<GraphEstimate> Decode(const v1::GraphPrediction& message) {
     if (!one.ok()) return InField(fmt::format("kernels[{}]", i), one.status());
     auto kernel = Decode(in.kernel());
     if (!kernel.ok()) return InField(fmt::format("kernels[{}].kernel", i), kernel.status());
-    estimate.parts.push_back({*std::move(kernel), in.count(), *one});
+    estimate.parts.push_back({*std::move(kernel), in.count(), *one, in.hidden()});
   }
   estimate.memory_bytes = message.memory_bytes();
   estimate.time = {message.kernels_us(), message.gaps_us(), message.host_us(), message.start_us()};

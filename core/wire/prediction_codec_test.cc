@@ -76,6 +76,39 @@ TEST(PredictionCodecTest, OptionsSurviveTheWire) {
   }
 }
 
+TEST(PredictionCodecTest, TopologiesSurviveTheWire) {
+  EstimateOptions options;
+  options.topology = NodeTopology{
+      .name = "mine", .devices = 4, .link = {LinkKind::kPcie, 12, 3}, .network = {LinkKind::kNetwork, 1.5}, .nodes = 3};
+  const auto decoded = Decode(Encode(options));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->topology->name, "mine");
+  EXPECT_EQ(decoded->topology->devices, 4);
+  EXPECT_EQ(decoded->topology->link.kind, LinkKind::kPcie);
+  EXPECT_EQ(decoded->topology->link.latency_us, 3);
+  EXPECT_EQ(decoded->topology->network.gb_s, 1.5);
+  EXPECT_EQ(decoded->topology->host.gb_s, 0);
+  EXPECT_EQ(decoded->topology->nodes, 3);
+}
+
+TEST(PredictionCodecTest, APresetsNameFillsWhatATopologyLeavesOut) {
+  v1::PredictOptions options;
+  options.mutable_topology()->set_name("dgx-a100");
+  options.mutable_topology()->set_nodes(2);
+  const auto decoded = Decode(options);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->topology->devices, 8);
+  EXPECT_EQ(decoded->topology->link.gb_s, FindNodePreset("dgx-a100")->link.gb_s);
+  options.mutable_topology()->set_name("dgx");
+  EXPECT_EQ(FieldOf(Decode(options).status()), "topology.name");
+  options.mutable_topology()->mutable_link()->set_gb_s(10);
+  EXPECT_EQ(FieldOf(Decode(options).status()), "topology.link.kind");
+  options.mutable_topology()->mutable_link()->set_kind(v1::Link::KIND_PCIE);
+  options.mutable_topology()->mutable_link()->set_gb_s(-1);
+  options.mutable_topology()->set_devices(2);
+  EXPECT_EQ(FieldOf(Decode(options).status()), "topology.link");
+}
+
 TEST(PredictionCodecTest, RefusesUnknownOptionValues) {
   v1::PredictOptions options;
   options.set_timing(static_cast<v1::Timing>(77));
@@ -102,6 +135,7 @@ TEST(PredictionCodecTest, GraphEstimatesSurviveTheWire) {
   Kernel kernel{.name = "fc", .dtype = DType::kBf16, .work = Gemm{.m = 1, .n = 1000, .k = 2048}};
   estimate.parts.push_back({kernel, 3, SomeEstimate()});
   estimate.parts.back().estimate.correction = 1;
+  estimate.parts.back().hidden = 2;
   estimate.memory_bytes = 123456789;
   estimate.time = {90, 7, 50, 3};
   estimate.warnings = {"one", "two"};
@@ -116,6 +150,7 @@ TEST(PredictionCodecTest, GraphEstimatesSurviveTheWire) {
   EXPECT_EQ(decoded->parts[0].kernel.name, "fc");
   EXPECT_EQ(decoded->parts[0].kernel.work, kernel.work);
   EXPECT_EQ(decoded->parts[0].count, 3);
+  EXPECT_EQ(decoded->parts[0].hidden, 2);
   ExpectEqual(decoded->parts[0].estimate, estimate.parts[0].estimate);
   EXPECT_EQ(decoded->memory_bytes, 123456789);
   EXPECT_EQ(decoded->time.kernels_us, 90);

@@ -190,7 +190,7 @@ void ObservationIntake::AddOne(const Context& context, const v1::Observation& me
         return Refuse(index, Reason::kInvalid, "work.model must be 1 to 63 of [a-zA-Z0-9._-]");
       const LoadedProfile* profile = (*predictor)->profile();
       ticket.profile = profile == nullptr ? 0 : ProfileNumber(profile->id);
-      id = work.device().has_spec() ? kOther : (*predictor)->spec().slug;
+      id = work.device().has_spec() || !work.device().slice().empty() ? kOther : (*predictor)->spec().slug;
       ticket.device = id;
       EstimateOptions options;
       options.timing = TimingOfWork(message);
@@ -306,7 +306,8 @@ absl::Status ObservationIntake::AddColumnsOfWork(const Context& context, const v
                       fmt::format("has {} rows, latency_us has {}", columns->rows, message.latency_us_size()));
   }
   const LoadedProfile* profile = (*predictor)->profile();
-  const std::string device = work.device().has_spec() ? kOther : (*predictor)->spec().slug;
+  const std::string device =
+      work.device().has_spec() || !work.device().slice().empty() ? kOther : (*predictor)->spec().slug;
   PredictionTicket ticket{.family = FamilyOf(columns->prototype.op()),
                           .dtype = columns->prototype.dtype,
                           .profile = profile == nullptr ? 0 : ProfileNumber(profile->id),

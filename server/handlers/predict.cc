@@ -56,7 +56,7 @@ struct Question {
 };
 
 // One device's turn to answer.
-struct Turn {
+struct DeviceTurn {
   const Predictor& predictor;
   EstimateOptions options;  // with the device's corrections
   PredictionTicket ticket;  // what all answers of the turn share
@@ -68,9 +68,9 @@ struct Turn {
 // apart: their names may mean anything.
 constexpr std::string_view kDescribedDevice = "other";
 
-Turn TurnOf(const PredictContext& context, const v1::PredictOptions& asked, const EstimateOptions& options,
-            const v1::DeviceSelector& selector, const Predictor& predictor) {
-  Turn turn{predictor, options, {}, context.feedback, selector.has_spec()};
+DeviceTurn TurnOf(const PredictContext& context, const v1::PredictOptions& asked, const EstimateOptions& options,
+                  const v1::DeviceSelector& selector, const Predictor& predictor) {
+  DeviceTurn turn{predictor, options, {}, context.feedback, selector.has_spec() || !selector.slice().empty()};
   PredictionTicket& ticket = turn.ticket;
   ticket.has_timing = options.timing.has_value();
   ticket.timing = options.timing.value_or(Timing::kKernel);
@@ -92,20 +92,20 @@ absl::Status ForEachDevice(const Question& q, Answer answer) {
     v1::DevicePrediction& prediction = *q.response.add_devices();
     prediction.set_device(selector.slug());
     EncodeProfile(predictor, *prediction.mutable_profile());
-    const Turn turn = TurnOf(q.context, q.request.options(), q.options, selector, predictor);
+    const DeviceTurn turn = TurnOf(q.context, q.request.options(), q.options, selector, predictor);
     GPUETA_RETURN_IF_ERROR(answer(turn, prediction));
   }
   return absl::OkStatus();
 }
 
-std::uint64_t MakeId(const Turn& turn, PredictionTicket ticket, const Quantiles& latency_us, double correction,
+std::uint64_t MakeId(const DeviceTurn& turn, PredictionTicket ticket, const Quantiles& latency_us, double correction,
                      std::string& id) {
   ticket.latency_us = latency_us;
   ticket.correction.factor.fill(static_cast<float>(correction));
   return turn.feedback.ids.Make(ticket, id);
 }
 
-void MakeId(const Turn& turn, const Kernel& kernel, const Estimate& estimate, std::string& id) {
+void MakeId(const DeviceTurn& turn, const Kernel& kernel, const Estimate& estimate, std::string& id) {
   PredictionTicket ticket = turn.ticket;
   ticket.family = FamilyOf(kernel.op());
   ticket.dtype = kernel.dtype;
@@ -114,7 +114,7 @@ void MakeId(const Turn& turn, const Kernel& kernel, const Estimate& estimate, st
   if (!turn.is_described) turn.feedback.kernels.Offer(serial, kernel);
 }
 
-void AnswerKernel(const Turn& turn, const Kernel& kernel, const Estimate& estimate, v1::KernelPrediction& out,
+void AnswerKernel(const DeviceTurn& turn, const Kernel& kernel, const Estimate& estimate, v1::KernelPrediction& out,
                   PredictionCounts& counts) {
   out.set_name(kernel.name);
   wire::Encode(estimate, out);
@@ -126,7 +126,7 @@ void AnswerKernel(const Turn& turn, const Kernel& kernel, const Estimate& estima
 absl::Status PredictKernel(const Question& q) {
   auto kernel = wire::Decode(q.request.kernel());
   if (!kernel.ok()) return InField("kernel", kernel.status());
-  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+  return ForEachDevice(q, [&](const DeviceTurn& turn, v1::DevicePrediction& prediction) -> absl::Status {
     const auto estimate = turn.predictor.EstimateKernel(*kernel, turn.options);
     if (!estimate.ok()) return InField("kernel", estimate.status());
     AnswerKernel(turn, *kernel, *estimate, *prediction.mutable_kernel(), q.counts);
@@ -147,7 +147,7 @@ absl::Status PredictBatch(const Question& q) {
     if (!kernel.ok()) return in_kernel(kernels.size(), kernel.status());
     kernels.push_back(*std::move(kernel));
   }
-  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+  return ForEachDevice(q, [&](const DeviceTurn& turn, v1::DevicePrediction& prediction) -> absl::Status {
     auto& out = *prediction.mutable_kernels()->mutable_kernels();
     out.Reserve(messages.size());
     std::vector<Estimate> estimates(kernels.size());
@@ -172,7 +172,7 @@ void CountRows(Op op, std::span<const Provenance> provenance, PredictionCounts& 
 }
 
 // The id of a column, and the correction of its first row.
-void NameColumns(const Turn& turn, const KernelColumns& columns, std::span<const Provenance> provenance,
+void NameColumns(const DeviceTurn& turn, const KernelColumns& columns, std::span<const Provenance> provenance,
                  v1::ColumnsPrediction& out) {
   PredictionTicket ticket = turn.ticket;
   ticket.family = FamilyOf(columns.prototype.op());
@@ -203,7 +203,7 @@ absl::Status PredictColumns(const Question& q) {
   // Kept between calls: a stream of columns allocates nothing a row.
   static thread_local std::vector<Provenance> provenance;
   provenance.resize(columns.rows);
-  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+  return ForEachDevice(q, [&](const DeviceTurn& turn, v1::DevicePrediction& prediction) -> absl::Status {
     v1::ColumnsPrediction& out = *prediction.mutable_columns();
     const auto column = [&columns](google::protobuf::RepeatedField<float>* field) {
       field->Resize(static_cast<int>(columns.rows), 0);
@@ -234,7 +234,7 @@ Provenance MainProvenance(const GraphEstimate& estimate) {
 }
 
 // `model`: the hash of a registered model, or empty.
-void NameGraph(const Turn& turn, const GraphEstimate& estimate, std::string_view model, std::string& id) {
+void NameGraph(const DeviceTurn& turn, const GraphEstimate& estimate, std::string_view model, std::string& id) {
   PredictionTicket ticket = turn.ticket;
   ticket.family = Family::kGraph;
   ticket.provenance = MainProvenance(estimate);
@@ -242,7 +242,7 @@ void NameGraph(const Turn& turn, const GraphEstimate& estimate, std::string_view
   MakeId(turn, ticket, estimate.latency_us, estimate.correction, id);
 }
 
-void CountParts(const Question& q, const Turn& turn, const GraphEstimate& estimate) {
+void CountParts(const Question& q, const DeviceTurn& turn, const GraphEstimate& estimate) {
   for (const GraphPart& part : estimate.parts) {
     q.counts.Add(part.kernel.op(), part.estimate.provenance, part.count);
     if (!turn.is_described) turn.feedback.shapes.Offer(turn.ticket.device, part.kernel);
@@ -254,7 +254,7 @@ absl::Status PredictGraph(const Question& q, std::string_view field, const Graph
                           const google::protobuf::Map<std::string, google::protobuf::int64>& dims,
                           std::string_view model) {
   const SymbolValues values(dims.begin(), dims.end());
-  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+  return ForEachDevice(q, [&](const DeviceTurn& turn, v1::DevicePrediction& prediction) -> absl::Status {
     const auto estimate = turn.predictor.EstimateGraph(graph, values, turn.options);
     if (!estimate.ok()) return InField(field, estimate.status());
     wire::Encode(*estimate, *prediction.mutable_graph());
@@ -278,7 +278,7 @@ absl::Status PredictSteps(const Question& q) {
       CheckLimit("sequences in steps.steps", "kernels", q.context.limits.kernels, sequences + work.steps_size()));
   const auto model = q.context.served.Model(*registered->config, *deployment);
   if (!model.ok()) return InField("steps.deployment", model.status());
-  return ForEachDevice(q, [&](const Turn& turn, v1::DevicePrediction& prediction) -> absl::Status {
+  return ForEachDevice(q, [&](const DeviceTurn& turn, v1::DevicePrediction& prediction) -> absl::Status {
     v1::StepsPrediction& out = *prediction.mutable_steps();
     out.mutable_warnings()->Assign((*model)->warnings().begin(), (*model)->warnings().end());
     for (int i = 0; i < work.steps_size(); ++i) {
@@ -296,8 +296,10 @@ absl::Status PredictSteps(const Question& q) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Predictor>> FindPredictor(const ServingSnapshot& devices,
-                                                               const v1::DeviceSelector& selector) {
+namespace {
+
+absl::StatusOr<std::shared_ptr<const Predictor>> FindWhole(const ServingSnapshot& devices,
+                                                           const v1::DeviceSelector& selector) {
   if (selector.has_spec()) {
     DeviceSpec spec = wire::Decode(selector.spec());
     if (!selector.slug().empty()) spec.slug = selector.slug();
@@ -308,6 +310,17 @@ absl::StatusOr<std::shared_ptr<const Predictor>> FindPredictor(const ServingSnap
   auto found = devices.Find(selector.slug(), {selector.labels().begin(), selector.labels().end()});
   if (!found.ok()) return InField("slug", found.status());
   return found;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Predictor>> FindPredictor(const ServingSnapshot& devices,
+                                                               const v1::DeviceSelector& selector) {
+  GPUETA_ASSIGN_OR_RETURN(std::shared_ptr<const Predictor> whole, FindWhole(devices, selector));
+  if (selector.slice().empty()) return whole;
+  auto part = whole->Slice(selector.slice());
+  if (!part.ok()) return InField("slice", part.status());
+  return part;
 }
 
 absl::Status Predict(const PredictContext& context, const v1::PredictRequest& request, v1::PredictResponse& response,
@@ -346,7 +359,7 @@ absl::Status Explain(const PredictContext& context, const v1::ExplainRequest& re
   if (!options.ok()) return InField("options", options.status());
   const auto kernel = wire::Decode(request.kernel());
   if (!kernel.ok()) return InField("kernel", kernel.status());
-  const Turn turn = TurnOf(context, request.options(), *options, request.device(), **predictor);
+  const DeviceTurn turn = TurnOf(context, request.options(), *options, request.device(), **predictor);
   const auto explanation = (*predictor)->Explain(*kernel, turn.options);
   if (!explanation.ok()) return InField("kernel", explanation.status());
   wire::Encode(*explanation, response);

@@ -168,6 +168,20 @@ TEST_F(PredictTest, AnswersForADeviceByItsDataSheet) {
   EXPECT_EQ(FieldOf(Ask(request).status()), "devices[0].spec");
 }
 
+TEST_F(PredictTest, AnswersForASliceOfADevice) {
+  v1::PredictRequest request = Request(kGemm, {});
+  request.add_devices()->set_slug("h100-sxm");
+  request.add_devices()->set_slug("h100-sxm");
+  request.mutable_devices(1)->set_slice("3g.40gb");
+  const auto response = Ask(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_GE(response->devices(1).kernel().latency_us().p50(), response->devices(0).kernel().latency_us().p50());
+  EXPECT_EQ(response->devices(1).kernel().provenance(), v1::PROVENANCE_TRANSFERRED);
+  EXPECT_EQ(response->devices(1).profile().id(), profile_id_);
+  request.mutable_devices(1)->set_slice("3g.20gb");
+  EXPECT_EQ(FieldOf(Ask(request).status()), "devices[1].slice");
+}
+
 TEST_F(PredictTest, AnswersABatchInOrder) {
   const auto response = Ask(Request(R"(kernels {
     kernels { name: "a" dtype: DTYPE_BF16 gemm { m: 64 n: 64 k: 64 } }
@@ -290,6 +304,19 @@ TEST_F(PredictTest, RefusesAnAnswerThatWouldNotFitIntoAMessage) {
   const absl::Status status = Ask(request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(LimitOf(status), "message_bytes");
+}
+
+TEST_F(PredictTest, CollectivesAreAnsweredByTheirLinksInATopology) {
+  v1::PredictRequest request =
+      Request("kernel { dtype: DTYPE_FP32 collective { op: 'all_reduce' backend: 'b' bytes: 1024 ranks: 8 } }", {"t4"});
+  request.mutable_options()->mutable_topology()->set_name("dgx-h100");
+  const auto response = Ask(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->devices(0).kernel().estimator(), "links");
+  request.mutable_kernel()->mutable_collective()->set_ranks(16);
+  EXPECT_TRUE(absl::IsInvalidArgument(Ask(request).status()));
+  request.mutable_options()->mutable_topology()->set_name("dgx");
+  EXPECT_EQ(FieldOf(Ask(request).status()), "options.topology.name");
 }
 
 TEST_F(PredictTest, CollectivesNeedMeasurements) {

@@ -29,6 +29,7 @@ std::string DeviceKey(const ServingSnapshot& devices, const v1::DeviceSelector& 
   for (const auto& [name, value] : std::map(selector.labels().begin(), selector.labels().end())) {
     key += fmt::format(" {}={}", name, value);
   }
+  if (!selector.slice().empty()) key += " slice " + selector.slice();
   if (selector.has_spec()) key += " " + selector.spec().SerializeAsString();
   return key;
 }

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "core/base/errors.h"
 #include "core/graph/passes/rewriter.h"
 
 namespace gpueta {
 namespace {
-
-constexpr std::string_view kBackend = "nccl-tests";
 
 struct Shape {
   SymInt rows;
@@ -34,9 +33,11 @@ GraphNode CollectiveNode(const GraphNode& behind, std::string_view op, const Sha
   node.kernel.dtype = behind.kernel.dtype == DType::kFp32 || behind.kernel.dtype == DType::kFp16
                           ? behind.kernel.dtype
                           : ActivationType(behind.kernel.dtype);
-  node.kernel.work = Collective{.op = std::string(op), .backend = std::string(kBackend)};
+  node.kernel.work = Collective{.op = std::string(op), .backend = std::string(kCollectiveBackend)};
   node.source_op = op;
   node.layer = behind.layer;
+  node.turn = behind.turn;
+  node.stage = behind.stage;
   SetDimOf(node, "bytes", shape.rows * shape.cols * (BitsOf(node.kernel.dtype).activation / 8));
   SetDimOf(node, "ranks", ranks);
   return node;
@@ -85,11 +86,59 @@ std::int64_t ShareOf(const GraphNode& node, const Parallelism& ranks) {
   }
 }
 
+// What every rank does of the layers, row by row.
+std::vector<char> SharedRowsOf(const Graph& graph) {
+  std::vector<char> shared;
+  bool begun = false;
+  for (const GraphNode& node : graph.nodes) {
+    begun = begun || node.layer >= 0;
+    shared.push_back(begun && node.split == Split::kWhole && node.kernel.op() == Op::kVector);
+  }
+  return shared;
+}
+
+// Sequence parallelism: outputs of which each rank has some rows, and their gathers.
+class Rows {
+ public:
+  Rows(Rewriter& rewriter, std::vector<char> shared, std::int64_t ranks)
+      : rewriter_(rewriter),
+        shared_(std::move(shared)),
+        scattered_(shared_),
+        gathered_(shared_.size(), -1),
+        ranks_(ranks) {}
+
+  bool AreShared(std::size_t i) const { return shared_[i] != 0; }
+  void Scatter(std::size_t i) { scattered_[i] = 1; }
+  // Gathers what node i reads; to be called in front of it.
+  void GatherInputsOf(std::size_t i) {
+    for (const int input : rewriter_.old(i).inputs) {
+      const auto at = static_cast<std::size_t>(input);
+      if (scattered_[at] == 0 || gathered_[at] >= 0) continue;
+      GraphNode gather = CollectiveNode(rewriter_.old(at), "all_gather", OutputOf(rewriter_.old(at)), ranks_);
+      gather.inputs = {rewriter_.Now(at)};
+      gathered_[at] = rewriter_.Append(std::move(gather));
+    }
+  }
+  void ReadGathered(std::size_t i, int now) {
+    for (const int input : rewriter_.old(i).inputs) {
+      const auto at = static_cast<std::size_t>(input);
+      if (gathered_[at] >= 0) rewriter_.ReplaceInput(now, rewriter_.Now(at), gathered_[at]);
+    }
+  }
+
+ private:
+  Rewriter& rewriter_;
+  std::vector<char> shared_;
+  std::vector<char> scattered_;
+  std::vector<int> gathered_;
+  std::int64_t ranks_;
+};
+
 bool HasTokens(const GraphNode& node) { return node.kernel.op() == Op::kMoe || node.kernel.op() == Op::kGemm; }
 
 }  // namespace
 
-absl::Status SplitTensors(Graph& graph, const Parallelism& ranks) {
+absl::Status SplitTensors(Graph& graph, const Parallelism& ranks, bool sequence) {
   if (ranks.tensor == 1 && ranks.expert == 1) return absl::OkStatus();
   const bool splits = std::any_of(graph.nodes.begin(), graph.nodes.end(),
                                   [](const GraphNode& node) { return node.split != Split::kWhole; });
@@ -102,7 +151,11 @@ absl::Status SplitTensors(Graph& graph, const Parallelism& ranks) {
   const double bytes_each =
       graph.parameters > 0 ? static_cast<double>(graph.parameter_bytes) / static_cast<double>(graph.parameters) : 0;
   double saved = 0;
+  sequence = sequence && ranks.tensor > 1;
+  std::vector<char> shared(graph.nodes.size());
+  if (sequence) shared = SharedRowsOf(graph);
   Rewriter rewriter(graph);
+  Rows rows(rewriter, std::move(shared), ranks.tensor);
   for (std::size_t i = 0; i < rewriter.size(); ++i) {
     GraphNode node = rewriter.old(i);
     const Shape whole = OutputOf(node);
@@ -118,7 +171,9 @@ absl::Status SplitTensors(Graph& graph, const Parallelism& ranks) {
       rewriter.Append(dispatch);
     }
     switch (split) {
-      case Split::kWhole: break;
+      case Split::kWhole:
+        if (rows.AreShared(i)) Divide(node, "rows", ranks.tensor);
+        break;
       case Split::kColumns:
         if (ranks.tensor > 1) Divide(node, node.kernel.op() == Op::kGemm ? "n" : "cols", ranks.tensor);
         break;
@@ -130,13 +185,17 @@ absl::Status SplitTensors(Graph& graph, const Parallelism& ranks) {
         break;
       case Split::kExperts: GPUETA_RETURN_IF_ERROR(SplitExperts(node, ranks)); break;
     }
+    if (!rows.AreShared(i)) rows.GatherInputsOf(i);
     const int now = rewriter.Keep(i, node);
+    if (!rows.AreShared(i)) rows.ReadGathered(i, now);
     GraphNode behind;
     if (exchanges) {
       behind = CollectiveNode(node, "alltoall", whole, ranks.expert);
       SetDimOf(behind, "bytes", DimOf(behind, "bytes") * DimOf(node, "top_k"));
     } else if (HasTokens(node) && (split == Split::kRows || split == Split::kExperts) && ranks.tensor > 1) {
-      behind = CollectiveNode(node, "all_reduce", whole, ranks.tensor);
+      const bool scatters = sequence && rewriter.readers(i) > 0;
+      behind = CollectiveNode(node, scatters ? "reduce_scatter" : "all_reduce", whole, ranks.tensor);
+      if (scatters) rows.Scatter(i);
     } else if (node.kernel.op() == Op::kGemm && split == Split::kColumns && rewriter.readers(i) == 0 &&
                ranks.tensor > 1) {
       behind = CollectiveNode(node, "all_gather", whole, ranks.tensor);
@@ -152,8 +211,9 @@ absl::Status SplitTensors(Graph& graph, const Parallelism& ranks) {
   return absl::OkStatus();
 }
 
-absl::Status SplitStages(Graph& graph, std::int64_t stages) {
+absl::Status SplitStages(Graph& graph, std::int64_t stages, std::int64_t stride) {
   if (stages == 1) return absl::OkStatus();
+  if (stages > kMaxStages) return InvalidArgument("--pp: {} stages; at most {}", stages, kMaxStages);
   // Layers in the order they run; a stack starts over at 0.
   std::int64_t layers = 0;
   int last = -1;
@@ -173,6 +233,8 @@ absl::Status SplitStages(Graph& graph, std::int64_t stages) {
       if (begun * stages >= next_stage * layers && i > 0) {
         // The activations between two layers are the last output.
         GraphNode send = CollectiveNode(rewriter.old(i - 1), "send_recv", OutputOf(rewriter.old(i - 1)), 2);
+        send.stage = next_stage - 1;
+        std::get<Collective>(send.kernel.work).stride = stride;
         send.inputs = {rewriter.Now(i - 1)};
         rewriter.Replace(i - 1, rewriter.Append(std::move(send)));
         ++next_stage;
@@ -180,7 +242,9 @@ absl::Status SplitStages(Graph& graph, std::int64_t stages) {
       ++begun;
     }
     last = node.layer;
-    rewriter.Keep(i);
+    GraphNode placed = node;
+    placed.stage = next_stage - 1;
+    rewriter.Keep(i, std::move(placed));
   }
   rewriter.Finish();
   graph.parameter_bytes = (graph.parameter_bytes + stages - 1) / stages;

@@ -65,6 +65,52 @@ TEST(SplitTensorsTest, EachRankDoesItsShareAndSumsAreAddedUp) {
   EXPECT_EQ(collectives[2].bytes, 8 * 100 * 4);
 }
 
+// As Layers, with a norm in front of each layer and of the logits.
+Graph LayersWithNorms() {
+  const Graph plain = Layers();
+  Graph graph;
+  const auto append = [&](GraphNode node) {
+    if (!graph.nodes.empty()) node.inputs = {static_cast<int>(graph.nodes.size()) - 1};
+    graph.nodes.push_back(std::move(node));
+  };
+  for (std::size_t i = 0; i < plain.nodes.size(); ++i) {
+    if (i % 3 == 0) {
+      GraphNode norm;
+      norm.kernel.work = Vector{.op = "rmsnorm", .rows = 8, .cols = 64};
+      norm.layer = plain.nodes[i].layer;
+      append(std::move(norm));
+    }
+    append(plain.nodes[i]);
+  }
+  return graph;
+}
+
+TEST(SplitTensorsTest, SequenceParallelismDividesNormsAndMovesTheSameBytes) {
+  Graph whole = LayersWithNorms();
+  Graph divided = LayersWithNorms();
+  ASSERT_TRUE(SplitTensors(whole, {.tensor = 4}).ok());
+  ASSERT_TRUE(SplitTensors(divided, {.tensor = 4}, true).ok());
+  ASSERT_TRUE(Validate(divided).ok());
+  EXPECT_EQ(CountsOf(divided, {})->macs, CountsOf(whole, {})->macs);
+  const auto bus_bytes = [](const Graph& graph) {
+    double bytes = 0;
+    for (const Collective& collective : CollectivesOf(graph)) bytes += BusBytes(collective);
+    return bytes;
+  };
+  // Besides, the first norm's output is gathered: nothing was reduced in front of it.
+  EXPECT_DOUBLE_EQ(bus_bytes(divided), bus_bytes(whole) + 0.75 * 8 * 64 * 4);
+  for (const GraphNode& node : divided.nodes) {
+    const auto* vector = std::get_if<Vector>(&node.kernel.work);
+    if (vector != nullptr && vector->op == "rmsnorm") {
+      EXPECT_EQ(vector->rows, 2);
+    }
+    if (vector == nullptr && node.split == Split::kColumns) {
+      const Kernel& read = divided.nodes[static_cast<std::size_t>(node.inputs.front())].kernel;
+      EXPECT_EQ(std::get<Collective>(read.work).op, "all_gather");
+    }
+  }
+}
+
 TEST(SplitTensorsTest, OneRankChangesNothing) {
   Graph graph = Layers();
   ASSERT_TRUE(SplitTensors(graph, {}).ok());

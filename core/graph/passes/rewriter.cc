@@ -30,6 +30,17 @@ int Rewriter::Append(GraphNode node) {
   return static_cast<int>(new_.size()) - 1;
 }
 
+void Rewriter::AddInput(int node, int input) {
+  std::vector<int>& inputs = new_[static_cast<std::size_t>(node)].inputs;
+  const auto place = std::lower_bound(inputs.begin(), inputs.end(), input);
+  if (place == inputs.end() || *place != input) inputs.insert(place, input);
+}
+
+void Rewriter::ReplaceInput(int node, int input, int by) {
+  std::erase(new_[static_cast<std::size_t>(node)].inputs, input);
+  AddInput(node, by);
+}
+
 void Rewriter::Finish() { graph_.nodes = std::move(new_); }
 
 SymInt DimOf(const GraphNode& node, std::string_view dim) {
@@ -55,6 +66,8 @@ GraphNode VectorLike(const GraphNode& node, std::string_view name, std::string_v
   vector.kernel.work = Vector{.op = std::string(op)};
   vector.source_op = node.source_op;
   vector.layer = node.layer;
+  vector.turn = node.turn;
+  vector.stage = node.stage;
   SetDimOf(vector, "rows", rows);
   SetDimOf(vector, "cols", cols);
   SetDimOf(vector, "operands", operands);

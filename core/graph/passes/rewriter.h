@@ -25,6 +25,10 @@ class Rewriter {
   int Keep(std::size_t i, GraphNode changed);
   // A node whose inputs are new indices.
   int Append(GraphNode node);
+  // A further input of a new node; both are new indices, `input` the smaller one.
+  void AddInput(int node, int input);
+  // The same, in place of one it has.
+  void ReplaceInput(int node, int input, int by);
   // Readers of old node i read the new node `by`.
   void Replace(std::size_t i, int by) { now_[i] = by; }
   // The new index of an old node that was kept or replaced.

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/errors.h"
 #include "core/graph/passes/rewriter.h"
 
 namespace gpueta {
@@ -56,7 +57,18 @@ class Backward {
   explicit Backward(Graph& graph) : graph_(graph) {}
 
   // `readers`: the nodes that read the forward node's output.
-  void Add(const GraphNode& forward, const std::vector<const GraphNode*>& readers) {
+  void Add(GraphNode forward, const std::vector<const GraphNode*>& readers) {
+    const std::int64_t parameters = forward.parameters;
+    // A gradient comes back from the stage that the output was sent to.
+    if (IsSend(forward)) ++forward.stage;
+    AddKernels(forward, readers);
+    // Where nothing runs of its own, the gradient is complete with the next kernel.
+    gradients_ += parameters;
+    if (graph_.nodes.back().turn == Turn::kBackward) graph_.nodes.back().gradients += std::exchange(gradients_, 0);
+  }
+
+ private:
+  void AddKernels(const GraphNode& forward, const std::vector<const GraphNode*>& readers) {
     saved_ = forward.inputs;
     Join(forward, readers);
     switch (forward.kernel.op()) {
@@ -72,7 +84,10 @@ class Backward {
         Repeat(forward, "weight_gradient");
         break;
       case Op::kVector: Passes(forward); break;
-      case Op::kCollective: Repeat(forward, "backward"); break;
+      case Op::kCollective:
+        saved_.clear();  // only gradients pass
+        Repeat(forward, "backward");
+        break;
       case Op::kCustom:
         Repeat(forward, "backward");
         Repeat(forward, "backward");
@@ -80,7 +95,11 @@ class Backward {
     }
   }
 
- private:
+  static bool IsSend(const GraphNode& node) {
+    const auto* collective = std::get_if<Collective>(&node.kernel.work);
+    return collective != nullptr && collective->op == "send_recv";
+  }
+
   // A gradient kernel reads the gradient so far and what the forward kernel
   // read, which stays in memory until then.
   void Append(GraphNode node) {
@@ -88,6 +107,7 @@ class Backward {
     const int gradient = static_cast<int>(graph_.nodes.size()) - 1;
     if (std::find(saved_.begin(), saved_.end(), gradient) == saved_.end()) node.inputs.push_back(gradient);
     node.parameters = 0;
+    node.turn = Turn::kBackward;
     graph_.nodes.push_back(std::move(node));
   }
 
@@ -160,6 +180,7 @@ class Backward {
 
   Graph& graph_;
   std::vector<int> saved_;
+  std::int64_t gradients_ = 0;
 };
 
 }  // namespace
@@ -174,27 +195,109 @@ void AddBackward(Graph& graph) {
   for (std::size_t i = forward.size(); i-- > 0;) {
     if (forward[i].costing != Costing::kFree) backward.Add(forward[i], readers[i]);
   }
-  graph.parameter_bytes *= 2;  // gradients
+  graph.gradient_bytes = graph.parameter_bytes;
+}
+
+absl::Status RecomputeLayers(Graph& graph) {
+  const auto in_layer = [](const GraphNode& node) { return node.layer >= 0 && node.turn == Turn::kForward; };
+  if (std::ranges::none_of(graph.nodes, in_layer))
+    return InvalidArgument("--recompute: the model does not say what its layers are; give a config.json");
+  // A stack starts over at layer 0: layers are told apart by their runs of nodes.
+  std::vector<int> run_of(graph.nodes.size(), -1);
+  std::vector<std::vector<std::size_t>> runs;
+  const GraphNode* before = nullptr;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    if (node.turn != Turn::kForward) continue;
+    if (in_layer(node)) {
+      if (before == nullptr || before->layer != node.layer) runs.emplace_back();
+      run_of[i] = static_cast<int>(runs.size()) - 1;
+      runs.back().push_back(i);
+    }
+    before = &node;
+  }
+  Rewriter rewriter(graph);
+  std::vector<int> again(rewriter.size(), -1);  // new index of a forward node's second run
+  std::vector<char> has_run(runs.size());
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    const GraphNode& node = rewriter.old(i);
+    if (node.turn != Turn::kBackward) {
+      rewriter.Keep(i);
+      continue;
+    }
+    for (const int input : node.inputs) {
+      const int run = run_of[static_cast<std::size_t>(input)];
+      // What the gradient of a later layer reads of this one is that layer's input.
+      if (run < 0 || has_run[static_cast<std::size_t>(run)] != 0 ||
+          node.layer != rewriter.old(runs[static_cast<std::size_t>(run)].front()).layer)
+        continue;
+      has_run[static_cast<std::size_t>(run)] = 1;
+      for (const std::size_t forward : runs[static_cast<std::size_t>(run)]) {
+        GraphNode repeated = rewriter.old(forward);
+        repeated.kernel.name += ".again";
+        repeated.turn = Turn::kBackward;
+        repeated.parameters = 0;
+        for (int& read : repeated.inputs) {
+          const auto at = static_cast<std::size_t>(read);
+          read = again[at] >= 0 ? again[at] : rewriter.Now(at);
+        }
+        again[forward] = rewriter.Append(std::move(repeated));
+      }
+    }
+    const int now = rewriter.Keep(i);
+    for (const int input : node.inputs) {
+      const auto at = static_cast<std::size_t>(input);
+      if (again[at] >= 0 && rewriter.old(at).layer == node.layer)
+        rewriter.ReplaceInput(now, rewriter.Now(at), again[at]);
+    }
+  }
+  rewriter.Finish();
+  return absl::OkStatus();
 }
 
 void AccumulateGradients(Graph& graph) {
-  const std::size_t forward = graph.nodes.size();
-  for (std::size_t i = 0; i < forward; ++i) {
-    const GraphNode node = graph.nodes[i];
-    if (node.parameters <= 0 || node.costing == Costing::kFree) continue;
-    // Norms have a scale and a shift of the same size.
-    const bool norm = node.kernel.op() == Op::kVector && node.parameters > 1;
-    const std::int64_t tensors = norm ? 2 : 1;
-    for (std::int64_t t = 0; t < tensors; ++t) {
-      const std::int64_t elements = (node.parameters + tensors - 1) / tensors;
-      for (const bool clear : {true, false}) {
-        GraphNode pass = VectorLike(node, clear ? "clear" : "accumulate",
-                                    clear ? "clear_gradient" : "accumulate_gradient", 1, elements, clear ? 1 : 2);
-        pass.inputs = {static_cast<int>(graph.nodes.size()) - 1};
-        graph.nodes.push_back(std::move(pass));
+  // Forward nodes in the order in which their gradients are complete.
+  std::vector<GraphNode> reading;
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const GraphNode& node = graph.nodes[i];
+    if (node.parameters > 0 && node.costing != Costing::kFree) reading.push_back(node);
+  }
+  // Norms have a scale and a shift of the same size.
+  const auto tensors_of = [](const GraphNode& node) {
+    return node.kernel.op() == Op::kVector && node.parameters > 1 ? 2 : 1;
+  };
+  const auto pass_over = [&](const GraphNode& node, bool clear) {
+    const std::int64_t elements = (node.parameters + tensors_of(node) - 1) / tensors_of(node);
+    GraphNode pass = VectorLike(node, clear ? "clear" : "accumulate", clear ? "clear_gradient" : "accumulate_gradient",
+                                1, elements, clear ? 1 : 2);
+    pass.turn = clear ? Turn::kStep : Turn::kBackward;
+    return pass;
+  };
+  Rewriter rewriter(graph);
+  int last = -1;
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    GraphNode node = rewriter.old(i);
+    const std::int64_t gradients = std::exchange(node.gradients, 0);
+    last = rewriter.Keep(i, std::move(node));
+    for (std::int64_t added = 0; added < gradients && done < reading.size(); ++done) {
+      added += reading[done].parameters;
+      for (int t = 0; t < tensors_of(reading[done]); ++t) {
+        GraphNode pass = pass_over(reading[done], false);
+        pass.inputs = {last};
+        if (t == 0) pass.gradients = reading[done].parameters;
+        last = rewriter.Append(std::move(pass));
       }
     }
   }
+  for (const GraphNode& node : reading) {
+    for (int t = 0; t < tensors_of(node); ++t) {
+      GraphNode pass = pass_over(node, true);
+      pass.inputs = {last};
+      last = rewriter.Append(std::move(pass));
+    }
+  }
+  rewriter.Finish();
 }
 
 std::optional<Optimiser> ParseOptimiser(std::string_view name) {
@@ -214,14 +317,24 @@ void AddOptimiserStep(Graph& graph, Optimiser optimiser) {
   step.kernel.name = "optimiser";
   step.kernel.dtype = DType::kFp32;
   step.kernel.work = Vector{.op = optimiser == Optimiser::kSgd ? "add" : "adam"};
-  step.source_op = "Optimiser";
+  step.source_op = kOptimiserOp;
+  step.turn = Turn::kStep;
   SetDimOf(step, "rows", (graph.parameters + kColumns - 1) / kColumns);
   SetDimOf(step, "cols", kColumns);
   SetDimOf(step, "operands", operands);
-  if (!graph.nodes.empty()) step.inputs = {static_cast<int>(graph.nodes.size()) - 1};
-  graph.nodes.push_back(std::move(step));
-  constexpr std::int64_t kStateBytes = 2 * 4;  // two moments in fp32
-  if (optimiser != Optimiser::kSgd) graph.parameter_bytes += kStateBytes * graph.parameters;
+  const int stages = StagesOf(graph);
+  for (step.stage = 0; step.stage < stages; ++step.stage) {
+    step.inputs.clear();
+    for (std::size_t i = graph.nodes.size(); i-- > 0 && step.inputs.empty();) {
+      if (graph.nodes[i].stage == step.stage) step.inputs = {static_cast<int>(i)};
+    }
+    graph.nodes.push_back(step);
+  }
+  constexpr std::int64_t kMoments = 2 * 4;  // in fp32
+  constexpr std::int64_t kMaster = 4;       // a copy of 16-bit parameters in fp32
+  std::int64_t each = optimiser == Optimiser::kSgd ? 0 : kMoments;
+  if (graph.parameter_bytes < kMaster * graph.parameters) each += kMaster;
+  graph.optimiser_bytes = each * graph.parameters;
 }
 
 }  // namespace gpueta

@@ -17,17 +17,30 @@ namespace gpueta {
 // other vector operators passes over the tensors they need; the gradients of an
 // output that several kernels read are added up. What forward kernels
 // read stays alive until their gradient; parameters have gradients of their size.
+// Backward kernels run in their forward kernel's stage, each microbatch.
 void AddBackward(Graph& graph);
 
-// Appends what clears the buffers of gradients and adds the new ones into them,
-// two kernels a parameter tensor: frameworks that keep their buffers over steps.
+// Of a step with a backward pass: of each layer (GraphNode::layer) only the input
+// is kept, and its forward kernels run again in front of its gradients, as
+// activation checkpointing does. INVALID_ARGUMENT for a graph that does not say
+// what its layers are.
+absl::Status RecomputeLayers(Graph& graph);
+
+// Adds what clears the buffers of gradients, once a step, and what adds new ones
+// into them as they are complete, each a kernel a parameter tensor: frameworks
+// that keep their buffers over steps. Behind the optimiser, if there is one.
 void AccumulateGradients(Graph& graph);
 
 enum class Optimiser : std::uint8_t { kNone, kSgd, kAdam, kAdamW };
 std::optional<Optimiser> ParseOptimiser(std::string_view name);
 
-// Appends the update of all parameters, one fused pass over parameters,
-// gradients and the optimiser's state, which takes memory, too.
+// The source operator of what AddOptimiserStep appends.
+inline constexpr std::string_view kOptimiserOp = "Optimiser";
+
+// Appends the update of all parameters, one fused pass of each stage over
+// parameters, gradients and the optimiser's state. That takes memory, too: for
+// each parameter two moments in fp32 (Adam) and, of 16-bit parameters, a copy in
+// fp32, as mixed precision keeps (Rajbhandari et al. 2020, section 3.1).
 void AddOptimiserStep(Graph& graph, Optimiser optimiser);
 
 }  // namespace gpueta

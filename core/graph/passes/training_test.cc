@@ -108,13 +108,94 @@ TEST(AddBackwardTest, ViewsHaveNoGradientKernel) {
   EXPECT_EQ(graph.nodes.size(), 1U);
 }
 
+TEST(AccumulateGradientsTest, AddsEachGradientAsItIsCompleteAndClearsOnceAStep) {
+  Graph graph = One(Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 16, .k = 16}, 16 * 16);
+  GraphNode norm;
+  norm.kernel.name = "norm";
+  norm.kernel.work = Vector{.op = "layernorm", .rows = 8, .cols = 16};
+  norm.parameters = 2 * 16;
+  norm.inputs = {0};
+  graph.nodes.push_back(norm);
+  AddBackward(graph);
+  AccumulateGradients(graph);
+  ASSERT_TRUE(Validate(graph).ok());
+  std::vector<std::int64_t> added, cleared, complete;
+  for (const GraphNode& node : graph.nodes) {
+    const auto* vector = std::get_if<Vector>(&node.kernel.work);
+    if (node.gradients > 0) complete.push_back(node.gradients);
+    if (vector == nullptr) continue;
+    if (vector->op == "accumulate_gradient") added.push_back(vector->cols);
+    if (vector->op == "clear_gradient") {
+      cleared.push_back(vector->cols);
+      EXPECT_EQ(node.turn, Turn::kStep);
+    }
+  }
+  EXPECT_EQ(added, (std::vector<std::int64_t>{16, 16, 16 * 16}));  // scale and shift, then the product's
+  EXPECT_EQ(cleared, added);
+  EXPECT_EQ(complete, (std::vector<std::int64_t>{2 * 16, 16 * 16}));
+  EXPECT_EQ(std::get<Vector>(graph.nodes.back().kernel.work).op, "clear_gradient");
+}
+
+// Two layers of a product and an activation.
+Graph TwoLayers() {
+  Graph graph;
+  for (int i = 0; i < 4; ++i) {
+    GraphNode node;
+    node.kernel.name = "n";
+    if (i % 2 == 0) {
+      node.kernel.work = Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 16, .k = 16};
+    } else {
+      node.kernel.work = Vector{.op = "gelu", .rows = 8, .cols = 16};
+    }
+    node.layer = i / 2;
+    if (i > 0) node.inputs = {i - 1};
+    graph.nodes.push_back(std::move(node));
+  }
+  return graph;
+}
+
+TEST(RecomputeLayersTest, ForwardKernelsRunAgainAndOnlyLayersInputsAreKept) {
+  Graph graph = TwoLayers();
+  const std::int64_t forward = Macs(graph);
+  AddBackward(graph);
+  const std::int64_t kept = Macs(graph);
+  ASSERT_TRUE(RecomputeLayers(graph).ok());
+  EXPECT_EQ(Macs(graph), kept + forward);
+  // What gradients read of the first pass are the inputs of layers.
+  for (const GraphNode& node : graph.nodes) {
+    if (node.turn != Turn::kBackward) continue;
+    for (const int input : node.inputs) {
+      if (graph.nodes[static_cast<std::size_t>(input)].turn == Turn::kForward) {
+        EXPECT_EQ(input, 1) << node.kernel.name;
+      }
+    }
+  }
+}
+
+TEST(RecomputeLayersTest, AGraphWithoutLayersIsRefused) {
+  Graph graph = One(Gemm{.m = 8, .n = 8, .k = 8});
+  AddBackward(graph);
+  EXPECT_TRUE(absl::IsInvalidArgument(RecomputeLayers(graph)));
+}
+
 TEST(AddOptimiserStepTest, AdamMovesParametersGradientAndTwoStates) {
   Graph graph = One(Gemm{.m = 8, .n = 1024, .k = 1024});
   graph.parameters = 1024 * 1024;
+  graph.parameter_bytes = 4 * graph.parameters;
   AddOptimiserStep(graph, Optimiser::kAdamW);
   ASSERT_EQ(graph.nodes.size(), 2U);
-  EXPECT_EQ(graph.parameter_bytes, 2 * 4 * graph.parameters);
+  EXPECT_EQ(graph.optimiser_bytes, 2 * 4 * graph.parameters);
   EXPECT_EQ(CountsOf(graph.nodes[1].kernel).bytes().value(), 7 * 4 * 1024 * 1024);
+}
+
+TEST(AddOptimiserStepTest, ParametersOf16BitsKeepACopyInFp32) {
+  for (const auto& [optimiser, each] : {std::pair(Optimiser::kAdam, 12), std::pair(Optimiser::kSgd, 4)}) {
+    Graph graph = One(Gemm{.m = 8, .n = 1024, .k = 1024});
+    graph.parameters = 1024 * 1024;
+    graph.parameter_bytes = 2 * graph.parameters;
+    AddOptimiserStep(graph, optimiser);
+    EXPECT_EQ(graph.optimiser_bytes, each * graph.parameters);
+  }
 }
 
 TEST(AddOptimiserStepTest, NamesAreParsed) {

@@ -16,6 +16,7 @@ struct Collective {
   std::string backend;     // library and node kind, e.g. nccl-tests
   std::int64_t bytes = 0;  // as nccl-tests' -b: the total buffer
   std::int64_t ranks = 0;
+  std::int64_t stride = 1;  // devices from one rank to the next (core/device/topology.h); tables do not know it
 
   friend bool operator==(const Collective&, const Collective&) = default;
 };
