@@ -95,10 +95,8 @@ void AddQuestionOptions(CLI::App& command, ModelQuestion& question) {
   AddEstimatorOption(command, question.estimator);
   command.add_option("--host-issue", question.host_issue,
                      "What the host takes to issue a plain kernel in eager mode, e.g. 7us, if it is known");
-  command
-      .add_option("--host-copy", question.host_copy_gb_s,
-                  "GB/s at which it copies a model's inputs to the device, if that is known")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--host-copy", question.host_copy_gb_s,
+                     "GB/s at which it copies a model's inputs to the device, if that is known");
   AddDimOptions(command, question.dims);
   AddRunOptions(command, question.run);
   AddNodeOptions(command, question.node);
@@ -117,6 +115,8 @@ absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const G
     GPUETA_ASSIGN_OR_RETURN(open.options_.host.issue_us, ParseDuration("--host-issue", question.host_issue));
   }
   open.options_.host.copy_gb_s = question.host_copy_gb_s;
+  GPUETA_RETURN_IF_ERROR(wire::CheckHostRate(open.options_.host.issue_us, "--host-issue"));
+  GPUETA_RETURN_IF_ERROR(wire::CheckHostRate(open.options_.host.copy_gb_s, "--host-copy"));
   GPUETA_ASSIGN_OR_RETURN(open.options_.topology, TopologyOf(question.node, DevicesOf(question.run)));
   open.registered_ = !globals.server.empty() && !std::filesystem::exists(question.model);
   if (open.registered_) {

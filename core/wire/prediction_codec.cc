@@ -113,14 +113,14 @@ absl::StatusOr<std::int64_t> DecodeCount(double value, std::string_view field) {
   return static_cast<std::int64_t>(value);
 }
 
-absl::Status CheckRate(double value, std::string_view field) {
+}  // namespace
+
+absl::Status CheckHostRate(double value, std::string_view field) {
   constexpr double kMost = 1e6;
   constexpr double kLeast = 1e-6;
   if (value == 0 || (value >= kLeast && value <= kMost)) return absl::OkStatus();
   return FieldError(field, fmt::format("is {}, must be between {} and {}, or 0 for unknown", value, kLeast, kMost));
 }
-
-}  // namespace
 
 void Encode(const Quantiles& quantiles, v1::Quantiles& message) {
   message.set_p50(quantiles.p50);
@@ -150,8 +150,8 @@ absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message) {
   }
   if (message.estimator() != kDefaultEstimator) options.estimator = message.estimator();
   options.host = {message.host_issue_us(), message.host_copy_gb_s()};
-  GPUETA_RETURN_IF_ERROR(CheckRate(options.host.issue_us, "host_issue_us"));
-  GPUETA_RETURN_IF_ERROR(CheckRate(options.host.copy_gb_s, "host_copy_gb_s"));
+  GPUETA_RETURN_IF_ERROR(CheckHostRate(options.host.issue_us, "host_issue_us"));
+  GPUETA_RETURN_IF_ERROR(CheckHostRate(options.host.copy_gb_s, "host_copy_gb_s"));
   if (message.has_topology()) {
     const auto topology = Decode(message.topology());
     if (!topology.ok()) return InField("topology", topology.status());

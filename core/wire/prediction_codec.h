@@ -15,6 +15,10 @@ v1::Bound Encode(Bound bound);
 
 void Encode(const Quantiles& quantiles, v1::Quantiles& message);
 
+// INVALID_ARGUMENT naming the field for a rate of a host that is neither 0
+// (unknown) nor of this world.
+absl::Status CheckHostRate(double value, std::string_view field);
+
 // Errors of all Decode functions are INVALID_ARGUMENT naming the field.
 absl::StatusOr<EstimateOptions> Decode(const v1::PredictOptions& message);
 v1::PredictOptions Encode(const EstimateOptions& options);

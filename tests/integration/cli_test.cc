@@ -252,13 +252,25 @@ TEST_F(CliTest, AnswersOverAServerAsInProcess) {
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string address = (*server)->address();
   EXPECT_EQ(Run({"--server", address, "health"}).status, 0);
-  EXPECT_EQ(Run({"--server", address, "model", "register", kBert, "--alias", "bert"}).status, 0);
-  const std::vector<std::string> dims = {"--device", "a100-sxm4-80gb", "--batch", "2", "--seq", "64"};
-  std::vector<std::string> remote = {"--server", address, "predict", "bert"};
-  std::vector<std::string> local = {"predict", kBert};
-  remote.insert(remote.end(), dims.begin(), dims.end());
-  local.insert(local.end(), dims.begin(), dims.end());
-  EXPECT_EQ(RunJson(remote)["devices"][0]["latency_us"], RunJson(local)["devices"][0]["latency_us"]);
+  const std::vector<std::string> of_bert = {"--device", "a100-sxm4-80gb", "--batch", "2", "--seq", "64"};
+  const std::vector<std::string> of_resnet = {"--device", "titan-xp,a100-sxm4-80gb", "--batch",
+                                              "2"};  // with folded norms
+  for (const auto& [model, dims] : {std::pair(kBert, of_bert), std::pair(kResnet, of_resnet)}) {
+    EXPECT_EQ(Run({"--server", address, "model", "register", model, "--alias", "registered"}).status, 0);
+    std::vector<std::string> local = {"predict", model};
+    local.insert(local.end(), dims.begin(), dims.end());
+    const json expected = RunJson(local)["devices"];
+    for (const std::string& asked : {std::string("registered"), std::string(model)}) {
+      std::vector<std::string> remote = {"--server", address, "predict", asked};
+      remote.insert(remote.end(), dims.begin(), dims.end());
+      const json got = RunJson(remote)["devices"];
+      ASSERT_EQ(got.size(), expected.size());
+      for (std::size_t d = 0; d < got.size(); ++d) {
+        EXPECT_EQ(got[d]["latency_us"], expected[d]["latency_us"]) << asked;
+        EXPECT_EQ(got[d]["breakdown_us"], expected[d]["breakdown_us"]) << asked;
+      }
+    }
+  }
 }
 
 TEST_F(CliTest, MeasuresPlansFitsAndJudgesFromFilesAlone) {
@@ -437,6 +449,22 @@ TEST_F(CliTest, ATimeOfAModelMovesItsEstimateTowardsIt) {
   ExpectOneLine(refused("t4", "resnet"), HasSubstr("--graph resnet: must be NAME=MODEL"));
   ExpectOneLine(refused("t4", "other=" + kResnet), HasSubstr("no row of --model-measurements has this model"));
   ExpectOneLine(refused("h100-sxm", "resnet=" + kResnet), HasSubstr("models.csv:2:device: is t4"));
+}
+
+TEST_F(CliTest, AHostThatIsKnownIsTakenAsItIs) {
+  const auto us = [&](std::vector<std::string> host) {
+    std::vector<std::string> arguments = {"predict", kResnet, "--device", "titan-xp", "--batch", "1"};
+    arguments.insert(arguments.end(), host.begin(), host.end());
+    return RunJson(arguments)["devices"][0]["latency_us"]["p50"].get<double>();
+  };
+  EXPECT_GT(us({"--host-issue", "60us"}), 2 * us({"--host-issue", "10us"}));
+  EXPECT_GT(us({"--host-copy", "0.1"}), 1.1 * us({"--host-copy", "10"}));
+  for (const auto& [option, value] : {std::pair("--host-issue", "1e9s"), std::pair("--host-copy", "nan"),
+                                      std::pair("--host-copy", "-1"), std::pair("--host-copy", "1e300")}) {
+    const Outcome outcome = Run({"predict", kResnet, "--device", "t4", "--batch", "1", option, value});
+    EXPECT_NE(outcome.status, 0) << option << " " << value;
+    EXPECT_THAT(outcome.standard_error, HasSubstr(option));
+  }
 }
 
 TEST_F(CliTest, OptionsThatDoNotApplyAreRefused) {
