@@ -11,7 +11,7 @@ namespace {
 
 // A model that is off by more was run in some other way.
 constexpr double kMostError = 0.5;
-constexpr Eigen::Index kMostTimes = 1000;  // the cost is cubic
+constexpr std::size_t kMostTimes = 1000;  // the cost is cubic
 
 Eigen::MatrixXd CovarianceOf(const ModelResidual& process, std::span<const ModelFeatures> models) {
   const auto n = static_cast<Eigen::Index>(models.size());
@@ -33,16 +33,15 @@ double LogLikelihood(const Eigen::LLT<Eigen::MatrixXd>& factor, const Eigen::Vec
 }  // namespace
 
 ModelResidual FitModelResidual(std::span<const ModelFeatures> models, const Eigen::VectorXd& errors_ln) {
-  const auto n = static_cast<Eigen::Index>(models.size());
-  const Eigen::Index step = (n + kMostTimes - 1) / std::max<Eigen::Index>(kMostTimes, 1);
+  ModelResidual best;
+  if (models.empty()) return best;
+  const std::size_t step = (models.size() + kMostTimes - 1) / kMostTimes;
   std::vector<ModelFeatures> some;
   std::vector<double> kept;
-  for (Eigen::Index i = 0; i < n; i += std::max<Eigen::Index>(step, 1)) {
-    some.push_back(models[static_cast<std::size_t>(i)]);
-    kept.push_back(std::clamp(errors_ln[i], -kMostError, kMostError));
+  for (std::size_t i = 0; i < models.size(); i += step) {
+    some.push_back(models[i]);
+    kept.push_back(std::clamp(errors_ln[static_cast<Eigen::Index>(i)], -kMostError, kMostError));
   }
-  ModelResidual best;
-  if (some.empty()) return best;
   const Eigen::VectorXd errors = Eigen::Map<Eigen::VectorXd>(kept.data(), static_cast<Eigen::Index>(kept.size()));
   const double variance = std::max(errors.squaredNorm() / static_cast<double>(errors.size()), 1e-6);
   double best_likelihood = -std::numeric_limits<double>::infinity();

@@ -150,7 +150,7 @@ WholeModel UpdateWholeModel(const WholeModel& prior, std::span<const ModelTime> 
   for (const ModelTime& time : times) {
     const ModelDeviation deviation = DeviationOf(prior, FeaturesOf(time.parts));
     deviation_ln.push_back(deviation.ln);
-    precision_of.push_back(1 / deviation.variance);
+    precision_of.push_back(1 / std::max(deviation.variance, kLeastNoise * kLeastNoise));
   }
   const double typical_deviation = prior.noise_ln;
   const std::vector<double> mode = FitBounded(

@@ -142,6 +142,20 @@ TEST(UpdateWholeModelTest, SaysHowSureItIs) {
   EXPECT_LT(learnt.covariance[2][2], 0.3 * prior.covariance[2][2]);
 }
 
+TEST(UpdateWholeModelTest, APoolThatClaimsToErrByNothingIsNotBelieved) {
+  const std::string device = "rtx-2080-ti";
+  WholeModel nothing;
+  nothing.theta = Starts();
+  nothing.noise_ln = 0;
+  const std::vector<ModelTime> times = TimesOn(device, nothing.theta, kUsual, 0.05, 3);
+  const WholeModel learnt = UpdateWholeModel(WholeModelFor(nothing, {}, SpecOf(device)), times, SpecOf(device));
+  for (std::size_t v = 0; v < WholeModel::kDepartures; ++v) {
+    EXPECT_TRUE(std::isfinite(learnt.departure[v])) << v;
+    EXPECT_GT(learnt.covariance[v][v], 0) << v;
+  }
+  EXPECT_LT(MeanError(learnt, times), 0.1);
+}
+
 TEST(WholeModelForTest, TakesFromRelativesWhatTheDeviceIsLikeAndFromAllWhatHostsAre) {
   WholeModel pooled;
   pooled.theta = Starts();
