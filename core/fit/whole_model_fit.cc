@@ -152,7 +152,7 @@ WholeModel UpdateWholeModel(const WholeModel& prior, std::span<const ModelTime> 
     deviation_ln.push_back(deviation.ln);
     precision_of.push_back(1 / std::max(deviation.variance, kLeastNoise * kLeastNoise));
   }
-  const double typical_deviation = prior.noise_ln;
+  const double typical_deviation = std::max(prior.noise_ln, kLeastNoise);
   const std::vector<double> mode = FitBounded(
       params, start, std::vector<bool>(kValues, true), times.size(),
       [&](std::span<const double> values, std::span<double> residuals) {

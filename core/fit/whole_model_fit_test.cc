@@ -147,7 +147,7 @@ TEST(UpdateWholeModelTest, APoolThatClaimsToErrByNothingIsNotBelieved) {
   WholeModel nothing;
   nothing.theta = Starts();
   nothing.noise_ln = 0;
-  const std::vector<ModelTime> times = TimesOn(device, nothing.theta, kUsual, 0.05, 3);
+  const std::vector<ModelTime> times = TimesOn(device, nothing.theta, {0.25, 0.15, 2.8, -7.8}, 0.03, 3);
   const WholeModel learnt = UpdateWholeModel(WholeModelFor(nothing, {}, SpecOf(device)), times, SpecOf(device));
   for (std::size_t v = 0; v < WholeModel::kDepartures; ++v) {
     EXPECT_TRUE(std::isfinite(learnt.departure[v])) << v;
