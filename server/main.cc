@@ -17,7 +17,8 @@ constexpr int kUsage = 2;
 // What was given on the command line; the rest comes from --config or the
 // defaults.
 struct Flags {
-  std::optional<std::string> config, listen, metrics_listen, profiles, store, profile_policy, log_format, log_level;
+  std::optional<std::string> config, listen, metrics_listen, profiles, store, profile_policy, corrections, log_format,
+      log_level;
   std::optional<double> drain_seconds, finish_seconds;
   std::vector<std::string> limits;  // NAME=VALUE
 };
@@ -62,6 +63,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "--profile-policy", flags.profile_policy,
          "When a profile in the shadow proves better by observations: auto makes it active, manual does not [auto]")
       ->type_name("POLICY");
+  app.add_option("--corrections", flags.corrections,
+                 "Whether answers are corrected by what was observed: on or off, which still learns and reports [on]")
+      ->type_name("on|off");
   app.add_option("--log-format", flags.log_format, "Format of the log on standard error: text or json [text]")
       ->type_name("FORMAT");
   app.add_option("--log-level", flags.log_level, "Least level logged: debug, info, warning or error [info]")
@@ -90,6 +94,7 @@ absl::StatusOr<ServerOptions> OptionsOf(const Flags& flags) {
   options.drain_seconds = flags.drain_seconds.value_or(options.drain_seconds);
   options.finish_seconds = flags.finish_seconds.value_or(options.finish_seconds);
   if (flags.profile_policy.has_value()) GPUETA_RETURN_IF_ERROR(SetProfilePolicy(*flags.profile_policy, options));
+  if (flags.corrections.has_value()) GPUETA_RETURN_IF_ERROR(SetCorrections(*flags.corrections, options));
   if (flags.log_format.has_value()) GPUETA_RETURN_IF_ERROR(SetLogFormat(*flags.log_format, options));
   if (flags.log_level.has_value()) GPUETA_RETURN_IF_ERROR(SetLogLevel(*flags.log_level, options));
   for (const std::string& limit : flags.limits) GPUETA_RETURN_IF_ERROR(ApplyLimitFlag(limit, options.limits));

@@ -42,6 +42,7 @@ absl::Status Apply(const server::ServerConfig& config, ServerOptions& options) {
   if (config.has_drain_seconds()) options.drain_seconds = config.drain_seconds();
   if (config.has_finish_seconds()) options.finish_seconds = config.finish_seconds();
   if (config.has_profile_policy()) GPUETA_RETURN_IF_ERROR(SetProfilePolicy(config.profile_policy(), options));
+  if (config.has_corrections()) GPUETA_RETURN_IF_ERROR(SetCorrections(config.corrections(), options));
   if (config.has_log_format()) GPUETA_RETURN_IF_ERROR(SetLogFormat(config.log_format(), options));
   if (config.has_log_level()) GPUETA_RETURN_IF_ERROR(SetLogLevel(config.log_level(), options));
   GPUETA_RETURN_IF_ERROR(ApplyLimits(config.limits(), options.limits));
@@ -88,6 +89,12 @@ absl::Status ReadConfigFile(const std::string& path, ServerOptions& options) {
 absl::Status SetProfilePolicy(const std::string& name, ServerOptions& options) {
   if (name != "auto" && name != "manual") return InvalidArgument("profile_policy: \"{}\" is not auto or manual", name);
   options.profile_policy = name == "auto" ? ProfilePolicy::kAuto : ProfilePolicy::kManual;
+  return absl::OkStatus();
+}
+
+absl::Status SetCorrections(const std::string& text, ServerOptions& options) {
+  if (text != "on" && text != "off") return InvalidArgument("corrections: \"{}\" is not on or off", text);
+  options.corrections = text == "on";
   return absl::OkStatus();
 }
 

@@ -28,6 +28,9 @@ struct ServerOptions {
   double finish_seconds = 10;
   // What happens when a profile in the shadow proves better.
   ProfilePolicy profile_policy = ProfilePolicy::kAuto;
+  // Whether answers are corrected by what observations taught. Without, they
+  // are still learnt, so that nothing is lost by switching back.
+  bool corrections = true;
   LogFormat log_format = LogFormat::kText;
   LogLevel log_level = LogLevel::kInfo;
   Limits limits;
@@ -40,6 +43,7 @@ absl::Status ReadConfigFile(const std::string& path, ServerOptions& options);
 // INVALID_ARGUMENT naming the option.
 absl::Status SetLogFormat(const std::string& name, ServerOptions& options);
 absl::Status SetProfilePolicy(const std::string& name, ServerOptions& options);
+absl::Status SetCorrections(const std::string& text, ServerOptions& options);
 absl::Status SetLogLevel(const std::string& name, ServerOptions& options);
 absl::Status CheckOptions(const ServerOptions& options);
 

@@ -36,6 +36,7 @@ TEST_F(OptionsTest, ReadsWhatIsSetAndKeepsTheRest) {
     drain_seconds: 2.5
     log_format: "json"
     log_level: "warning"
+    corrections: "off"
     limits { devices: 128 column_rows: 5 }
   )"),
             absl::OkStatus());
@@ -43,6 +44,7 @@ TEST_F(OptionsTest, ReadsWhatIsSetAndKeepsTheRest) {
   EXPECT_EQ(options_.drain_seconds, 2.5);
   EXPECT_EQ(options_.log_format, LogFormat::kJson);
   EXPECT_EQ(options_.log_level, LogLevel::kWarning);
+  EXPECT_FALSE(options_.corrections);
   EXPECT_EQ(options_.limits.devices, 128);
   EXPECT_EQ(options_.limits.column_rows, 5);
   EXPECT_EQ(options_.limits.kernels, Limits().kernels);
@@ -58,6 +60,7 @@ TEST_F(OptionsTest, RefusesAMisspeltFieldAndNamesTheLine) {
 TEST_F(OptionsTest, RefusesBadValues) {
   for (const auto& [text, word] :
        std::vector<std::pair<const char*, const char*>>{{"drain_seconds: -1", "drain_seconds"},
+                                                        {"corrections: \"yes\"", "corrections"},
                                                         {"finish_seconds: 1e9", "finish_seconds"},
                                                         {"finish_seconds: nan", "finish_seconds"},
                                                         {"log_format: \"xml\"", "xml"},

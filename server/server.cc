@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   GPUETA_ASSIGN_OR_RETURN(std::vector<LoadedProfile> files, LoadFiles(options.profiles));
   GPUETA_ASSIGN_OR_RETURN(auto profiles, ProfileRegistry::Open(*store, std::move(files), clock, options.limits));
   GPUETA_ASSIGN_OR_RETURN(auto models, ModelRegistry::Open(*store, options.limits));
-  GPUETA_ASSIGN_OR_RETURN(auto feedback, Feedback::Open(*store, clock, options.limits));
+  GPUETA_ASSIGN_OR_RETURN(auto feedback, Feedback::Open(*store, clock, options.limits, options.corrections));
   auto server = std::make_unique<ServerImpl>(options, std::move(store), std::move(profiles), std::move(models),
                                              std::move(feedback));
   GPUETA_RETURN_IF_ERROR(server->Open(options, std::move(clock)));

@@ -97,6 +97,8 @@ void AddQuestionOptions(CLI::App& command, ModelQuestion& question) {
                      "What the host takes to issue a plain kernel in eager mode, e.g. 7us, if it is known");
   command.add_option("--host-copy", question.host_copy_gb_s,
                      "GB/s at which it copies a model's inputs to the device, if that is known");
+  command.add_flag("--no-correction", question.no_correction,
+                   "With --server: leave out what the server learnt from observations");
   AddDimOptions(command, question.dims);
   AddRunOptions(command, question.run);
   AddNodeOptions(command, question.node);
@@ -109,6 +111,9 @@ absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const G
   open.question_ = question;
   open.server_ = globals.server;
   open.options_.estimator = question.estimator;
+  if (question.no_correction && globals.server.empty()) {
+    return InvalidArgument("--no-correction: only a server learns from observations; give --server, or leave it out");
+  }
   GPUETA_ASSIGN_OR_RETURN(const RunMode mode, ParseRunMode(question.run.mode));
   open.options_.mode = ExecutionOf(mode);
   if (!question.host_issue.empty()) {
@@ -176,6 +181,7 @@ absl::StatusOr<std::vector<DeviceAnswer>> OpenModel::AskInProcess(const std::vec
 template <class Request>
 void OpenModel::Fill(const SymbolValues& dims, Request& request) const {
   *request.mutable_options() = wire::Encode(options_);
+  request.mutable_options()->set_no_correction(question_.no_correction);
   if (registered_) {
     request.mutable_model()->set_model(ResourceName(question_.model));
     request.mutable_model()->mutable_dims()->insert(dims.begin(), dims.end());

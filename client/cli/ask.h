@@ -32,6 +32,7 @@ struct ModelQuestion {
   std::string estimator;
   std::string host_issue;  // a duration; empty: not known
   double host_copy_gb_s = 0;
+  bool no_correction = false;
   NodeArgs node;
   std::string slice;  // of each device; empty: all of it
 };

@@ -107,7 +107,8 @@ std::int64_t ObservedCounts::count() const {
   return sum;
 }
 
-absl::StatusOr<std::unique_ptr<Feedback>> Feedback::Open(Store& store, Clock clock, const Limits& limits) {
+absl::StatusOr<std::unique_ptr<Feedback>> Feedback::Open(Store& store, Clock clock, const Limits& limits,
+                                                         bool serve_corrections) {
   GPUETA_ASSIGN_OR_RETURN(const StoreContents contents, store.Load());
   SipHashKey key{};
   for (const FeedbackRow& row : contents.feedback) {
@@ -119,16 +120,17 @@ absl::StatusOr<std::unique_ptr<Feedback>> Feedback::Open(Store& store, Clock clo
     change.feedback.push_back({kKeyRow, "prediction_id", 0, Text(key)});
     GPUETA_RETURN_IF_ERROR(store.Commit(change));
   }
-  std::unique_ptr<Feedback> feedback(new Feedback(store, std::move(clock), limits, key));
+  std::unique_ptr<Feedback> feedback(new Feedback(store, std::move(clock), limits, serve_corrections, key));
   GPUETA_RETURN_IF_ERROR(feedback->Load(contents.feedback));
   return feedback;
 }
 
-Feedback::Feedback(Store& store, Clock clock, const Limits& limits, const SipHashKey& key)
+Feedback::Feedback(Store& store, Clock clock, const Limits& limits, bool serve_corrections, const SipHashKey& key)
     : ids_(key),
       store_(&store),
       clock_(std::move(clock)),
       limits_(limits),
+      serve_corrections_(serve_corrections),
       cells_(static_cast<std::size_t>(limits.error_cells)) {}
 
 absl::Status Feedback::Load(const std::vector<FeedbackRow>& rows) {
@@ -297,6 +299,7 @@ void Feedback::OpenTask(const WatchKey& key, Watch& watch, const std::string& no
 }
 
 void Feedback::ServeCorrections() {
+  if (!serve_corrections_) return;
   std::map<std::string, CorrectionTable::Entry, std::less<>> entries;
   served_.clear();
   for (const auto& [key, watch] : watches_) {

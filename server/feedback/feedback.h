@@ -122,8 +122,10 @@ struct FeedbackSample {
 // wait for each other for moments, not for the disk; Commit waits for the disk.
 class Feedback {
  public:
-  // Reads what the store has. `store` must outlive it.
-  static absl::StatusOr<std::unique_ptr<Feedback>> Open(Store& store, Clock clock, const Limits& limits);
+  // Reads what the store has. `store` must outlive it. Without
+  // serve_corrections they are learnt but Corrections() stays empty.
+  static absl::StatusOr<std::unique_ptr<Feedback>> Open(Store& store, Clock clock, const Limits& limits,
+                                                        bool serve_corrections = true);
 
   const PredictionIds& ids() const { return ids_; }
   AskedShapes& shapes() { return shapes_; }
@@ -171,7 +173,7 @@ class Feedback {
   };
   using WatchKey = std::pair<std::string, Family>;
 
-  Feedback(Store& store, Clock clock, const Limits& limits, const SipHashKey& key);
+  Feedback(Store& store, Clock clock, const Limits& limits, bool serve_corrections, const SipHashKey& key);
   absl::Status Load(const std::vector<FeedbackRow>& rows);
 
   // Those below expect mutex_ to be held.
@@ -203,6 +205,7 @@ class Feedback {
   Store* store_;
   Clock clock_;
   Limits limits_;
+  bool serve_corrections_;
 
   std::mutex commit_mutex_;                                             // taken before mutex_
   std::map<std::pair<std::string, std::string>, FeedbackRow> unsaved_;  // guarded by commit_mutex_

@@ -16,9 +16,9 @@ class FeedbackTest : public testing::Test {
  protected:
   FeedbackTest() : store_(OpenStore("sqlite::memory:").value()) { Reopen(); }
 
-  void Reopen() {
+  void Reopen(bool serve_corrections = true) {
     feedback_ = Feedback::Open(
-                    *store_, [this] { return now_; }, limits_)
+                    *store_, [this] { return now_; }, limits_, serve_corrections)
                     .value();
   }
 
@@ -80,6 +80,18 @@ TEST_F(FeedbackTest, LearnsAFactorAndServesItForThatProfileAlone) {
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].errors.n, 300);
   EXPECT_LT(std::abs(WatchOf().recent.LnBias()), 0.1);
+}
+
+TEST_F(FeedbackTest, SwitchedOffCorrectionsAreLearntAllTheSame) {
+  Reopen(false);
+  Observe(Group(), 1.3, 300);
+  EXPECT_EQ(feedback_->Corrections()->Find("t4", 7), nullptr);
+  EXPECT_TRUE(WatchOf().correction.IsNone());
+  EXPECT_NEAR(WatchOf().recent.LnBias(), -std::log(1.3), 0.05);  // shown as it is answered
+  ASSERT_TRUE(feedback_->Commit().ok());
+  Reopen(true);
+  ASSERT_NE(feedback_->Corrections()->Find("t4", 7), nullptr);
+  EXPECT_NEAR(FactorAt(feedback_->Corrections()->Find("t4", 7)->Of(Op::kGemm), 100), 1.3, 0.03);
 }
 
 TEST_F(FeedbackTest, ASuddenChangeIsAnAlarmWithATaskUntilAnotherProfileAnswers) {

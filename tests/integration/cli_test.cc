@@ -595,6 +595,11 @@ TEST_F(CliTest, APlaceThatCannotBeWrittenLeavesWhatWasThere) {
                 HasSubstr("/dev/full"));
 }
 
+TEST_F(CliTest, LeavingOutCorrectionsNeedsAServer) {
+  ExpectOneLine(Run({"predict", kBert, "--device", "t4", "--no-correction"}),
+                AllOf(HasSubstr("--no-correction"), HasSubstr("--server")));
+}
+
 TEST_F(CliTest, NoServerSaysSo) {
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"health"}, {"profile", "list"}, {"predict", "bert", "--device", "t4"}}) {
