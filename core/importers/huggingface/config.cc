@@ -12,10 +12,33 @@ namespace {
 constexpr std::size_t kLargestConfig = std::size_t{16} << 20;
 constexpr std::int64_t kLargestInt = std::int64_t{1} << 28;  // a product of two and a few times that fits 64 bits
 
+// Python writes NaN, Infinity and -Infinity, which JSON does not have: null.
+std::string WithNullForNoNumber(std::string_view json) {
+  static constexpr std::string_view kNoNumbers[] = {"NaN", "Infinity", "-Infinity"};
+  std::string text;
+  text.reserve(json.size());
+  bool quoted = false;
+  while (!json.empty()) {
+    std::string_view taken = json.substr(0, quoted && json.front() == '\\' ? 2 : 1);
+    std::string_view kept = taken;
+    if (taken == "\"") quoted = !quoted;
+    for (const std::string_view word : kNoNumbers) {
+      if (quoted || !json.starts_with(word)) continue;
+      taken = word;
+      kept = "null";
+    }
+    text += kept;
+    json.remove_prefix(taken.size());
+  }
+  return text;
+}
+
 }  // namespace
 
 absl::StatusOr<Config> Config::Parse(std::string_view json) {
-  absl::StatusOr<nlohmann::json> object = ParseJson(json, kLargestConfig);
+  const bool readable = json.size() <= kLargestConfig;
+  absl::StatusOr<nlohmann::json> object =
+      ParseJson(readable ? WithNullForNoNumber(json) : std::string(json), kLargestConfig);
   if (!object.ok()) return Prefixed(object.status(), "the config");
   if (!object->is_object()) return InvalidArgument("the config is no JSON object; give a Hugging Face config.json");
   return Config(*std::move(object));

@@ -50,6 +50,16 @@ TEST(ConfigTest, WhatIsNoObjectIsRefused) {
   }
 }
 
+TEST(ConfigTest, ReadsTheNumbersThatPythonWritesAndJsonDoesNotHave) {
+  absl::StatusOr<Config> config =
+      Config::Parse(R"({"a": [0.0, Infinity, -Infinity], "b": NaN, "n_embd": 7, "NaN": "say \"NaN, Infinity\""})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->ToText(), R"({"NaN":"say \"NaN, Infinity\"","a":[0.0,null,null],"b":null,"n_embd":7})");
+  for (const std::string_view json : {R"({"a": Infinit})", R"({"a": "\)", R"({"a": +NaN})"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Config::Parse(json).status())) << json;
+  }
+}
+
 TEST(ConfigTest, DeepNestingDoesNotOverflowTheStack) {
   const std::string deep = R"({"a": )" + std::string(100000, '[') + std::string(100000, ']') + "}";
   EXPECT_TRUE(Config::Parse(deep).ok());
