@@ -64,7 +64,8 @@ void Rotate(Writer& writer, Heads& heads) {
 
 void Normalise(Writer& writer, const AttentionShape& a, Heads& heads) {
   const auto normalised = [&](std::string_view name, const Value& x, std::int64_t count) {
-    const huggingface::Norm& norm = writer.model().norm;
+    huggingface::Norm norm = writer.model().norm;
+    if (a.qk_norm == QkNorm::kAll) norm.bias = false;
     if (a.qk_norm == QkNorm::kAll && norm.kind == Norm::Kind::kRms) {
       return writer.Norm(name, x, norm, count * a.head_dim);
     }
@@ -195,10 +196,11 @@ Value CrossAttention(Writer& writer, const AttentionShape& a, const Value& x, co
                      const SymInt& memory_tokens) {
   Heads heads;
   heads.query = writer.Linear("query", x, a.heads * a.head_dim, a.query_bias, Split::kColumns);
-  writer.Mute(s.decodes());
+  const bool muted = writer.muted();
+  writer.Mute(muted || s.decodes());
   heads.key = writer.Linear("key", memory, a.kv_heads * a.head_dim, a.key_bias, Split::kColumns);
   heads.value = writer.Linear("value", memory, a.kv_heads * a.head_dim, a.value_bias, Split::kColumns);
-  writer.Mute(false);
+  writer.Mute(muted);
   if (writer.options().written_out_attention) return Out(writer, a, WrittenOut(writer, a, heads, s, memory_tokens));
   return Out(writer, a, Fused(writer, a, a.kv_heads, a.head_dim, a.heads * a.head_dim, heads, s, {memory_tokens, 0}));
 }

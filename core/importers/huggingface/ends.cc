@@ -119,29 +119,27 @@ Value EmbedSpeech(Writer& writer, const SymInt& batch, std::int64_t positions) {
 void WriteHead(Writer& writer, const Value& x, const Sequence& s) {
   const Model& m = writer.model();
   const Stack& stack = m.decoder.has_value() ? *m.decoder : *m.encoder;
-  Value last = x;
-  if (writer.options().last_logits_only) last.rows = s.batch;
+  Value y = x;
+  if (m.head == Head::kLanguage && writer.options().last_logits_only) y.rows = s.batch;
+  if (m.decoder.has_value() && m.embedding_width != m.hidden) {
+    y = writer.Linear("project_out", y, m.embedding_width, false);
+  }
   switch (m.head) {
-    case Head::kNone:
-      if (m.embedding_width != m.hidden) writer.Linear("project_out", x, m.embedding_width, false);
-      return;
-    case Head::kLanguage:
-      if (m.embedding_width != m.hidden) last = writer.Linear("project_out", last, m.embedding_width, false);
-      Logits(writer, last, m.tied, m.head_bias);
-      return;
-    case Head::kMaskedLanguage: MaskedLanguageHead(writer, x, stack.feed_forward); return;
-    case Head::kPooler: Pooler(writer, x, s.batch, m.pooler_width > 0 ? m.pooler_width : m.hidden); return;
+    case Head::kNone: return;
+    case Head::kLanguage: Logits(writer, y, m.tied, m.head_bias); return;
+    case Head::kMaskedLanguage: MaskedLanguageHead(writer, y, stack.feed_forward); return;
+    case Head::kPooler: Pooler(writer, y, s.batch, m.pooler_width > 0 ? m.pooler_width : m.hidden); return;
     case Head::kPreTraining: {
-      const Value pooled = Pooler(writer, x, s.batch, m.hidden);
+      const Value pooled = Pooler(writer, y, s.batch, m.hidden);
       writer.Linear("next_sentence", pooled, 2, true);
-      MaskedLanguageHead(writer, x, stack.feed_forward);
+      MaskedLanguageHead(writer, y, stack.feed_forward);
       return;
     }
-    case Head::kTokens: writer.Linear("labels", x, m.labels, true); return;
+    case Head::kTokens: writer.Linear("labels", y, m.labels, true); return;
     case Head::kSequence: {
-      Value first = x;
+      Value first = y;
       if (m.label_bias) first.rows = s.batch;
-      if (m.label_pooler) first = Pooler(writer, x, s.batch, m.hidden);
+      if (m.label_pooler) first = Pooler(writer, y, s.batch, m.hidden);
       writer.Linear("labels", first, m.labels, m.label_bias);
       return;
     }

@@ -74,6 +74,30 @@ constexpr Family kCohere = {.model_type = "cohere",
                             .qk_norm = QkNorm::kAll,
                             .qk_norm_switch = {"use_qk_norm", false}};
 
+constexpr Family kBart = {.model_type = "bart",
+                          .form = Form::kEncoderDecoder,
+                          .vocabulary = 50265,
+                          .hidden = 1024,
+                          .layers = 12,
+                          .heads = 16,
+                          .intermediate = 4096,
+                          .decoder_layers = 12,
+                          .positions = 1024,
+                          .extra_positions = 2,
+                          .position_kind = Positions::kLearned,
+                          .norm = Norm::Kind::kLayer,
+                          .norm_bias = true,
+                          .placement = Placement::kAfter,
+                          .tied = kTied,
+                          .attention_bias = kAlways,
+                          .mlp_bias = kAlways,
+                          .gated = false,
+                          .activation = "gelu",
+                          .embedding_norm = true,
+                          .scales_query = true,
+                          .score_ops = kMask,
+                          .hidden_dropout = true};
+
 constexpr Family Roberta() {
   Family family = kBert;
   family.model_type = "roberta";
@@ -107,6 +131,69 @@ constexpr Family Cohere2() {
   family.window = 4096;
   family.window_every = 4;
   family.qk_norm = QkNorm::kNone;
+  return family;
+}
+
+constexpr Family MBart() {
+  Family family = kBart;
+  family.model_type = "mbart";
+  family.placement = Placement::kBefore;
+  return family;
+}
+constexpr Family Plbart() {
+  Family family = kBart;
+  family.model_type = "plbart";
+  family.vocabulary = 50005;
+  family.hidden = 768;
+  family.layers = family.decoder_layers = 6;
+  family.heads = 12;
+  family.intermediate = 3072;
+  return family;
+}
+constexpr Family Pegasus() {
+  Family family = kBart;
+  family.model_type = "pegasus";
+  family.extra_positions = 0;
+  family.placement = Placement::kBefore;
+  family.embedding_norm = false;
+  return family;
+}
+constexpr Family Marian() {
+  Family family = Pegasus();
+  family.model_type = "marian";
+  family.vocabulary = 58101;
+  family.placement = Placement::kAfter;
+  return family;
+}
+constexpr Family M2m100() {  // positions are computed, not stored
+  Family family = Pegasus();
+  family.model_type = "m2m_100";
+  family.vocabulary = 128112;
+  family.position_kind = Positions::kNone;
+  family.activation = "relu";
+  return family;
+}
+constexpr Family Blenderbot() {
+  Family family = Pegasus();
+  family.model_type = "blenderbot";
+  family.vocabulary = 8008;
+  family.hidden = 2560;
+  family.layers = 2;
+  family.decoder_layers = 24;
+  family.heads = 32;
+  family.intermediate = 10240;
+  family.positions = 128;
+  return family;
+}
+constexpr Family BlenderbotSmall() {
+  Family family = kBart;
+  family.model_type = "blenderbot-small";
+  family.vocabulary = 50265;
+  family.hidden = 512;
+  family.layers = family.decoder_layers = 8;
+  family.intermediate = 2048;
+  family.positions = 512;
+  family.extra_positions = 0;
   return family;
 }
 
@@ -377,6 +464,14 @@ const Family kFamilies[] = {
      .experts = 8,
      .top_k = 1,
      .router_bias = {"router_bias", false}},
+    kBart,
+    MBart(),
+    Plbart(),
+    Pegasus(),
+    Marian(),
+    M2m100(),
+    Blenderbot(),
+    BlenderbotSmall(),
     {.model_type = "whisper",
      .form = Form::kEncoderDecoder,
      .vocabulary = 51865,
@@ -477,7 +572,9 @@ const Family kFamilies[] = {
      .norm_bias = true,
      .attention_bias = {"use_qkv_bias", false},
      .out_bias = kNever,
-     .mlp_bias = kNever},
+     .mlp_bias = kNever,
+     .qk_norm = QkNorm::kAll,
+     .qk_norm_switch = {"qk_layernorm", false}},
     {.model_type = "granite", .vocabulary = 32000, .hidden = 4096, .layers = 32, .heads = 32, .intermediate = 11008},
     {.model_type = "granitemoe",
      .vocabulary = 32000,
@@ -718,7 +815,7 @@ const Family kFamilies[] = {
 // Families of the same blocks and defaults under another name.
 constexpr std::pair<std::string_view, std::string_view> kSame[] = {
     {"gemma3", "gemma3_text"}, {"ministral", "mistral"}, {"RefinedWeb", "falcon"}, {"RefinedWebModel", "falcon"},
-    {"xlm-roberta", "bert"},   {"camembert", "bert"},    {"codegen", "gptj"},
+    {"xlm-roberta", "bert"},   {"camembert", "bert"},    {"codegen", "gptj"},      {"falcon_mamba", "mamba"},
 };
 
 }  // namespace

@@ -48,6 +48,12 @@ class LayerWriter {
       y = Residual("cross_attention", y, [&](const Value& in) {
         return CrossAttention(writer_, stack_.attention, in, sequence_, memory_->output, memory_->tokens);
       });
+    } else if (stack_.crosses) {  // a decoder without its encoder: the parameters are there, nothing runs
+      writer_.Mute(true);
+      Residual("cross_attention", y, [&](const Value& in) {
+        return CrossAttention(writer_, stack_.attention, in, sequence_, in, sequence_.tokens);
+      });
+      writer_.Mute(false);
     }
     return Residual("mlp", y, feed_forward);
   }

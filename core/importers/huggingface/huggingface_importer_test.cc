@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+
+#include "fmt/format.h"
 
 namespace gpueta {
 namespace {
@@ -156,6 +159,36 @@ TEST(HuggingFaceImporterTest, QuantisedWeightsAreOfLinearLayers) {
     EXPECT_EQ(node.kernel.dtype, linear ? DType::kFp8 : DType::kBf16) << node.kernel.name;
   }
   EXPECT_LT(graph.parameter_bytes, Import(kLlama).parameter_bytes);
+}
+
+// As transformers 5.24 builds the classes from their defaults.
+TEST(HuggingFaceImporterTest, EncoderDecodersHaveTheParametersOfTheirClasses) {
+  const auto parameters = [](std::string_view model_type, std::string_view architecture) {
+    const Graph graph = Import(R"({"model_type": ")" + std::string(model_type) + R"(", "architectures": [")" +
+                               std::string(architecture) + R"("]})");
+    EXPECT_THAT(graph.warnings, IsEmpty()) << model_type;
+    return graph.parameters;
+  };
+  EXPECT_EQ(parameters("bart", "BartForConditionalGeneration"), 406291456);
+  EXPECT_EQ(parameters("mbart", "MBartForConditionalGeneration"), 406295552);
+  EXPECT_EQ(parameters("plbart", "PLBartForConditionalGeneration"), 139220736);
+  EXPECT_EQ(parameters("pegasus", "PegasusForConditionalGeneration"), 406287360);
+  EXPECT_EQ(parameters("marian", "MarianMTModel"), 414307328);
+  EXPECT_EQ(parameters("m2m_100", "M2M100ForConditionalGeneration"), 483905536);
+  EXPECT_EQ(parameters("blenderbot", "BlenderbotForConditionalGeneration"), 2696268800);
+  EXPECT_EQ(parameters("blenderbot-small", "BlenderbotSmallForConditionalGeneration"), 85113344);
+  // A decoder alone keeps the attention to an encoder that is not there.
+  EXPECT_EQ(parameters("bart", "BartForCausalLM"), 254084096);
+  EXPECT_EQ(parameters("whisper", "WhisperForCausalLM"), 29552256);
+}
+
+TEST(HuggingFaceImporterTest, ADecoderWithoutItsEncoderDoesNotAttendToIt) {
+  const std::string_view fields = R"("vocab_size": 100, "d_model": 64, "decoder_layers": 1, "decoder_ffn_dim": 96,
+      "decoder_attention_heads": 4, "encoder_layers": 3, "encoder_ffn_dim": 32, "encoder_attention_heads": 4)";
+  const Graph graph =
+      Import(fmt::format(R"({{"model_type": "bart", "architectures": ["BartForCausalLM"], {}}})", fields));
+  const std::int64_t weights = 4 * 64 * 64 + 2 * 64 * 96 + 64 * 100;
+  EXPECT_EQ(Macs(graph, {{"batch", 1}, {"seq", 1}}), weights + 2 * 64);
 }
 
 TEST(HuggingFaceImporterTest, UnknownFamiliesAreReadByTheirFieldNamesAndFlagged) {

@@ -248,11 +248,12 @@ Head HeadOf(Config& config, const Family& family, const std::string& architectur
     return Head::kMaskedLanguage;
   }
   if (Contains(architecture, "ForPreTraining")) return bert_like ? Head::kPreTraining : Head::kLanguage;
-  for (const std::string_view end : {"ForCausalLM", "LMHead", "ForConditionalGeneration", "ForSeq2SeqLM"}) {
+  for (const std::string_view end : {"ForCausalLM", "LMHead", "ForConditionalGeneration", "ForSeq2SeqLM", "MTModel"}) {
     if (Contains(architecture, end)) return Head::kLanguage;
   }
   if (Contains(architecture, "ForTokenClassification") || Contains(architecture, "ForQuestionAnswering")) {
-    if (Contains(architecture, "ForQuestionAnswering")) model.labels = 2;
+    // A span's two ends; encoders write as many labels as the config has.
+    if (family.form == Form::kDecoder && Contains(architecture, "ForQuestionAnswering")) model.labels = 2;
     return Head::kTokens;
   }
   if (Contains(architecture, "Classification")) return Head::kSequence;
@@ -389,8 +390,9 @@ absl::StatusOr<Model> Resolve(Config config) {
   model.embedding_norm = family.embedding_norm;
   static constexpr std::string_view kLabels[] = {"num_labels"};
   model.labels = config.SizeOf("id2label") > 0 ? config.SizeOf("id2label") : config.Int(kLabels, 2);
-  model.label_bias = family.form == Form::kEncoder;
-  model.label_pooler = family.token_types > 0 || !family.pooler;
+  const bool encodes = family.form == Form::kEncoder || family.form == Form::kEncoderDecoder;
+  model.label_bias = encodes;
+  model.label_pooler = family.token_types > 0 || !family.pooler || family.form == Form::kEncoderDecoder;
   if (family.model_type == "vit") {
     ReadImages(config, model);
   } else {
@@ -406,7 +408,11 @@ absl::StatusOr<Model> Resolve(Config config) {
   Stack stack = StackOf(config, family, model.hidden);
   if (family.form == Form::kEncoderDecoder) {
     SplitStacks(config, family, std::move(stack), model);
-    if (Contains(architecture, "EncoderModel")) model.decoder.reset();
+    if (Contains(architecture, "EncoderModel") || Contains(architecture, "ForTokenClassification")) {
+      model.decoder.reset();
+    } else if (Contains(architecture, "ForCausalLM")) {
+      model.encoder.reset();
+    }
   } else if (family.form == Form::kEncoder) {
     if (family.model_type == "vit") stack.final_norm = true;
     model.encoder = std::move(stack);

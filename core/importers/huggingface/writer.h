@@ -31,6 +31,7 @@ class Writer {
   void Enter(std::string scope, int layer = -1);
   // Counts parameters only, until switched back.
   void Mute(bool mute) { muted_ = mute; }
+  bool muted() const { return muted_; }
 
   // x·W, with rows(x) the tokens.
   Value Linear(std::string_view name, const Value& x, std::int64_t out, bool bias, Split split = Split::kWhole);
