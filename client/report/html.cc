@@ -18,7 +18,7 @@ constexpr std::string_view kStyle = R"(
  --c0:#0072b2;--c1:#009e73;--c2:#d55e00;--c3:#8d5aa5;--c4:#a67c00;--c5:#444;--c6:#b8336a}
  svg,tr{break-inside:avoid}h2,h3{break-after:avoid}thead{display:table-header-group}body{font-size:11px;margin:0;max-width:none}
  .wide{overflow:visible}table{font-size:.8rem}th,td{padding:.15rem .35rem}svg{max-width:36rem}svg.full{max-width:none}}
-body{background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem}
+body{background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif;max-width:76rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin-top:2.2rem}h3{font-size:1rem;margin-top:1.6rem}
 p{max-width:52rem}.muted{color:var(--muted)}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.87rem}
