@@ -23,6 +23,14 @@ INSTANTIATE_TEST_SUITE_P(
                "(f, two) "
                "k = Floor (g) i = Cast <to = 7> (k) v = Constant <value_float = 1.0> () y = ConstantOfShape (i)",
                {"vector fp32 copy rows=1 cols=floordiv(h, 2)"}},
+        OpCase{
+            "ClippedSizes",
+            "float[1,3,h,9] x, float[n,1] q",
+            "z = Shape <start = 3, end = 4> (x) f = Cast <to = 1> (z) c = Constant <value_float = 7.5> () g = Sub "
+            "(f, c) l = Constant <value_float = 2.0> () k = Clip (g, l) m = Constant <value_float = 1.75> () "
+            "j = Clip (k, l, m) d = Constant <value_float = 0.125> () e = Div (j, d) i = Cast <to = 7> (e) y = Expand "
+            "(q, i)",
+            {"vector fp32 copy rows=n cols=14"}},
         OpCase{"IntegerDivision",
                "float[1,3,h,9] x",
                "z = Shape <start = 2, end = 3> (x) two = Constant <value_ints = [2]> () g = Div (z, two) "

@@ -1,4 +1,6 @@
 // Operators that compute each output element from the elements at its place.
+#include <array>
+
 #include "core/importers/onnx/cost.h"
 #include "core/importers/onnx/ops.h"
 
@@ -75,6 +77,27 @@ std::vector<Inferred> InferUnary(NodeView& node) {
   const Tensor& x = node.in(0);
   Inferred result = Known(x.type, x.shape);
   if (node.input_count() == 1) result.contents = FoldElements(node, x.shape);
+  return {std::move(result)};
+}
+
+// Bounds are inputs since opset 11; the attributes of before bound data, not sizes.
+std::vector<Inferred> InferClip(NodeView& node) {
+  Inferred result = Known(node.in(0).type, node.in(0).shape);
+  if (node.contents(0) == nullptr || node.HasAttribute("min") || node.HasAttribute("max")) return {std::move(result)};
+  Contents clipped = *node.contents(0);
+  constexpr std::pair<std::size_t, FoldFunction> kBounds[] = {{1, FoldMax}, {2, FoldMin}};
+  for (const auto& [input, fold] : kBounds) {
+    if (!node.has(input)) continue;
+    const Contents* bound = node.contents(input);
+    if (bound == nullptr || bound->size() != 1) return {std::move(result)};
+    for (Number& element : clipped) {
+      const std::array<Number, 2> pair = {element, bound->front()};
+      std::optional<Number> folded = fold(pair);
+      if (!folded.has_value()) return {std::move(result)};
+      element = *std::move(folded);
+    }
+  }
+  result.contents = std::move(clipped);
   return {std::move(result)};
 }
 
@@ -162,7 +185,7 @@ void AddElementwiseOps(OpTable& table) {
       {"BitwiseNot", Unary("logical")},
       {"Ceil", Unary("abs", FoldCeil)},
       {"Celu", Unary("exp")},
-      {"Clip", Unary("clip")},
+      {"Clip", {.infer = InferClip, .cost = CostElementwise, .kernel = "clip"}},
       {"Cos", Unary("cos")},
       {"Cosh", Unary("exp")},
       {"Elu", Unary("exp")},
