@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "core/base/errors.h"
 #include "core/device/machine_of.h"
+#include "core/ops/forms.h"
 #include "core/predict/compose.h"
 #include "core/predict/launch_residual.h"
 #include "core/predict/link_model.h"
@@ -60,6 +62,18 @@ void SetLatency(double p50, double p90_factor, double p99_factor, const Correcti
     estimate.correction = factor;
   }
   estimate.latency_us = {p50, p50 * p90_factor, p50 * p99_factor};
+}
+
+// What an eager call costs without work: the terms of its form that no work is
+// in, where they exceed the quickest call of the table. A linear layer's call
+// goes through more of the framework and its library than a batched product's.
+float EagerFloorUs(const Table& table, const Variant& variant) {
+  const std::span<const ParamSpec> params = FormInfoOf(table.key.op, table.key.phase).params;
+  float fixed_us = 1;
+  for (std::size_t p = 0; p < params.size(); ++p) {
+    if (params[p].name == "fixed_us" || params[p].name == "fixed_factor") fixed_us *= variant.theta[p];
+  }
+  return std::max(table.floor_us, fixed_us);
 }
 
 // A pooled profile's tables, moved to the device. What was fitted to no devices
@@ -299,7 +313,9 @@ void Predictor::State::Answer(const Question& question, CompiledTable::Input& in
     return;
   }
   if (table.key.timing != route.timing) {
-    const float floor = table.key.timing == Timing::kEager ? table.floor_us : static_cast<float>(eager_floor_us);
+    const float floor = table.key.timing == Timing::kEager
+                            ? EagerFloorUs(table, table.variants[static_cast<std::size_t>(question.variant.index)])
+                            : static_cast<float>(eager_floor_us);
     ConvertTimingRows(table.key.timing, route.timing, floor, rows, output.p50_us);
   }
   for (int r = 0; r < rows; ++r) output.provenance[r] = Settle(output.provenance[r], route);

@@ -142,6 +142,27 @@ TEST(PredictorTest, AnEagerGraphRestsOnEagerMeasurements) {
   EXPECT_NE(both, eager_graph(profile));
 }
 
+TEST(PredictorTest, EagerCallsLoseWhatCallsOfTheirLabelCost) {
+  // The same kernels, called through more of the framework as linear layers.
+  Profile profile = MakeTestProfile("h100-sxm");
+  Table eager = profile.tables[0];
+  eager.key.timing = Timing::kEager;
+  eager.floor_us = 20;
+  eager.variants[1].theta[0] = 20;
+  eager.variants.push_back(eager.variants[1]);
+  eager.variants[2].label = "linear";
+  eager.variants[2].theta[0] = 50;
+  profile.tables = {eager};
+  const Predictor predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(profile), nullptr);
+  const auto us = [&](Gemm::Layer layer, Timing timing) {
+    Kernel kernel = GemmKernel(4096, 4096, 4096);
+    std::get<Gemm>(kernel.work).layer = layer;
+    return predictor.EstimateKernel(kernel, {.timing = timing})->latency_us.p50;
+  };
+  EXPECT_NEAR(us(Gemm::Layer::kLinear, Timing::kEager) - us(Gemm::Layer::kGemm, Timing::kEager), 30, 0.1);
+  EXPECT_NEAR(us(Gemm::Layer::kLinear, Timing::kKernel), us(Gemm::Layer::kGemm, Timing::kKernel), 0.1);
+}
+
 TEST(PredictorTest, AGraphThatDoesNotFitTheDeviceIsSaidSo) {
   const Predictor predictor = RichPredictor();
   Graph graph;

@@ -81,9 +81,28 @@ class Run {
   std::vector<std::size_t> members_;
 };
 
+// Where elementwise code alone reads a linear layer, its bias is added there.
+void TakeBiases(Graph& graph) {
+  enum class Readers : std::uint8_t { kNone, kElementwise, kOthers };
+  std::vector<Readers> readers(graph.nodes.size(), Readers::kNone);
+  for (const GraphNode& node : graph.nodes) {
+    for (const int input : node.inputs) {
+      Readers& of = readers[static_cast<std::size_t>(input)];
+      of = IsElementwise(node) && of != Readers::kOthers ? Readers::kElementwise : Readers::kOthers;
+    }
+  }
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    auto* gemm = std::get_if<Gemm>(&graph.nodes[i].kernel.work);
+    if (gemm != nullptr && gemm->layer == Gemm::Layer::kLinear && readers[i] == Readers::kElementwise &&
+        HasBias(graph.nodes[i]))
+      gemm->layer = Gemm::Layer::kGemm;
+  }
+}
+
 }  // namespace
 
 void FuseElementwise(Graph& graph) {
+  TakeBiases(graph);
   Rewriter rewriter(graph);
   Run run(rewriter);
   for (std::size_t i = 0; i < rewriter.size(); ++i) {

@@ -8,7 +8,9 @@ namespace gpueta {
 
 // A run of vector operators, one after the other and joined by an edge, is one
 // pass over its largest tensor, at the cost of a row operator if one is among
-// them: what compilers of elementwise code (torch.compile) make of it.
+// them: what compilers of elementwise code (torch.compile) make of it. The bias
+// of a linear layer in front of one goes into it, which leaves a plain product
+// (Inductor's unfuse_bias_add_to_pointwise).
 void FuseElementwise(Graph& graph);
 
 // An elementwise operator of one operand (a bias, an activation, a batch norm)

@@ -54,6 +54,25 @@ TEST(FuseElementwiseTest, ARunIsOnePassAtTheCostOfItsRowOperator) {
   EXPECT_EQ(DimOf(graph.nodes[3], "operands"), SymInt(2));
 }
 
+TEST(FuseElementwiseTest, TheBiasInFrontOfElementwiseCodeGoesIntoIt) {
+  const auto biased = [](std::vector<int> inputs) {
+    GraphNode node = Product(64, 32, 32, std::move(inputs));
+    node.parameters += 32;
+    return node;
+  };
+  // Read by a pass; by a pass and a product; by nothing; without a bias.
+  Graph graph = Of({biased({}), Over("gelu", {0}), biased({1}), Over("mul", {2}), Product(64, 32, 32, {2}),
+                    Over("relu", {4}), biased({5})});
+  FuseElementwise(graph);
+  ASSERT_TRUE(Validate(graph).ok());
+  std::vector<Gemm::Layer> layers;
+  for (const GraphNode& node : graph.nodes) {
+    if (const auto* gemm = std::get_if<Gemm>(&node.kernel.work)) layers.push_back(gemm->layer);
+  }
+  EXPECT_THAT(layers,
+              ElementsAre(Gemm::Layer::kGemm, Gemm::Layer::kLinear, Gemm::Layer::kLinear, Gemm::Layer::kLinear));
+}
+
 TEST(FuseElementwiseTest, UnrelatedNeighboursStayApart) {
   Graph graph = Of({Over("mul", {}), Over("mul", {})});
   FuseElementwise(graph);

@@ -58,6 +58,12 @@ void SetDimOf(GraphNode& node, std::string_view dim, const SymInt& value) {
   if (!value.constant().has_value()) node.symbolic_dims.push_back({position, value});
 }
 
+bool HasBias(const GraphNode& node) {
+  if (node.kernel.op() != Op::kGemm) return false;
+  const SymInt n = DimOf(node, "n");
+  return SymInt(node.parameters) == n * DimOf(node, "k") + n;
+}
+
 GraphNode VectorLike(const GraphNode& node, std::string_view name, std::string_view op, const SymInt& rows,
                      const SymInt& cols, std::int64_t operands) {
   GraphNode vector;

@@ -48,6 +48,9 @@ class Rewriter {
 SymInt DimOf(const GraphNode& node, std::string_view dim);
 void SetDimOf(GraphNode& node, std::string_view dim, const SymInt& value);
 
+// Of a product whose parameters are a weight and a bias for each column.
+bool HasBias(const GraphNode& node);
+
 // A vector operator over rows × cols of the node's dtype.
 GraphNode VectorLike(const GraphNode& node, std::string_view name, std::string_view op, const SymInt& rows,
                      const SymInt& cols, std::int64_t operands);

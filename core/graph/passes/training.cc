@@ -146,8 +146,7 @@ class Backward {
     };
     Repeat(with(m, k, n, forward.split), "input_gradient");
     Repeat(with(k, n, m, forward.split), "weight_gradient");
-    const bool has_bias = SymInt(forward.parameters) == n * k + n;
-    if (has_bias) Append(VectorLike(forward, "bias_gradient", "reduce", n, m, 1));
+    if (HasBias(forward)) Append(VectorLike(forward, "bias_gradient", "reduce", n, m, 1));
   }
 
   void Attention(const GraphNode& forward) {

@@ -30,7 +30,8 @@ Value CrossAttention(Writer& writer, const AttentionShape& shape, const Value& x
 // feed_forward_block.cc
 Value FeedForwardBlock(Writer& writer, const FeedForward& shape, const Value& x);
 // Router, the experts that tokens choose, the shared expert.
-Value ExpertsBlock(Writer& writer, const Experts& experts, const FeedForward& shape, const Value& x);
+Value ExpertsBlock(Writer& writer, const Experts& experts, const FeedForward& shape, const Value& x,
+                   const SymInt& batch);
 
 // state_space_block.cc
 Value StateSpaceBlock(Writer& writer, const StateSpace& shape, const Value& x, const Sequence& sequence);

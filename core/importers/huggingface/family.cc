@@ -463,6 +463,7 @@ const Family kFamilies[] = {
      .hidden_dropout = true,
      .experts = 8,
      .top_k = 1,
+     .expert_capacity = 64,
      .router_bias = {"router_bias", false}},
     kBart,
     MBart(),

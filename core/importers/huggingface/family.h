@@ -64,8 +64,8 @@ struct Family {
   Names score_ops = kScaleAndMask;
   bool attention_dropout = false, hidden_dropout = false;
   // Mixture of experts; none where `experts` is 0.
-  std::int64_t experts = 0, top_k = 2, expert_width = 0, shared_experts = 0, shared_width = 0, first_dense = 0,
-               sparse_step = 1;
+  std::int64_t experts = 0, top_k = 2, expert_width = 0, expert_capacity = 0, shared_experts = 0, shared_width = 0,
+               first_dense = 0, sparse_step = 1;
   bool expert_bias = false;
   Switch router_bias;
   bool shared_gate = false;
@@ -104,6 +104,7 @@ inline constexpr std::string_view kExperts[] = {"num_local_experts", "num_expert
                                                 "moe_num_experts"};
 inline constexpr std::string_view kTopK[] = {"num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_k"};
 inline constexpr std::string_view kExpertWidth[] = {"moe_intermediate_size", "expert_dim"};
+inline constexpr std::string_view kExpertCapacity[] = {"expert_capacity"};
 inline constexpr std::string_view kSharedExperts[] = {"n_shared_experts", "num_shared_experts"};
 inline constexpr std::string_view kSharedWidth[] = {"shared_expert_intermediate_size"};
 inline constexpr std::string_view kFirstDense[] = {"first_k_dense_replace"};

@@ -9,17 +9,18 @@ namespace {
 constexpr std::int64_t kMostSeparateExperts = 64;
 
 // Experts without a gate: a product up, an activation, a product down.
-Value PlainExperts(Writer& writer, const Experts& e, const FeedForward& shape, const Value& x) {
+Value PlainExperts(Writer& writer, const Experts& e, const FeedForward& shape, const Value& x, const SymInt& batch) {
   const std::int64_t hidden = writer.model().hidden;
-  const SymInt each = CeilDiv(x.rows * e.top_k, e.count);
+  SymInt each = CeilDiv(x.rows * e.top_k, e.count);
+  if (e.capacity > 0) each = Min(each, batch * e.capacity);
   if (!writer.op_by_op() || e.count > kMostSeparateExperts) {
     Value up = writer.Bmm("experts.up", x, x, e.count, each, e.width, hidden);
     up = writer.Activation("experts.activation", shape.activation, up);
     const Value down = writer.Bmm("experts.down", up, up, e.count, each, hidden, e.width);
     return writer.Vector("experts.scatter", "copy", {down.node, x.rows, hidden});
   }
-  // One after the other: gather its tokens, run, scatter.
-  Value out = x;
+  // One after the other: gather its tokens, run, scatter; then the router's probabilities.
+  Value out = writer.Vector("experts.clone", "copy", x);
   for (std::int64_t i = 0; i < e.count; ++i) {
     const std::string name = "experts." + std::to_string(i);
     Value own{x.node, each, hidden};
@@ -30,7 +31,7 @@ Value PlainExperts(Writer& writer, const Experts& e, const FeedForward& shape, c
     out = writer.Vector(name + ".scatter", "copy", down, 1, {out});
     out.rows = x.rows;
   }
-  return out;
+  return writer.Vector("experts.weigh", "mul", out);
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ Value FeedForwardBlock(Writer& writer, const FeedForward& f, const Value& x) {
   return writer.Linear("down", inner, writer.model().hidden, f.bias, Split::kRows);
 }
 
-Value ExpertsBlock(Writer& writer, const Experts& e, const FeedForward& shape, const Value& x) {
+Value ExpertsBlock(Writer& writer, const Experts& e, const FeedForward& shape, const Value& x, const SymInt& batch) {
   const std::int64_t hidden = writer.model().hidden;
   Value router = writer.Product("router", x, e.count);
   writer.Parameters(Count(hidden) * Count(e.count) + Count(e.router_bias ? e.count : 0));
@@ -74,7 +75,7 @@ Value ExpertsBlock(Writer& writer, const Experts& e, const FeedForward& shape, c
     writer.LastReads(Count(e.count) * one);
     out.split = Split::kWhole;
   } else {
-    out = PlainExperts(writer, e, shape, x);
+    out = PlainExperts(writer, e, shape, x, batch);
   }
   if (e.shared_width == 0) return out;
   FeedForward shared = shape;

@@ -34,7 +34,7 @@ class LayerWriter {
       return SelfAttention(writer_, stack_.attention, layer, first, in, sequence_);
     };
     const auto feed_forward = [&](const Value& in) {
-      return layer.sparse ? ExpertsBlock(writer_, stack_.experts, stack_.feed_forward, in)
+      return layer.sparse ? ExpertsBlock(writer_, stack_.experts, stack_.feed_forward, in, sequence_.batch)
                           : FeedForwardBlock(writer_, stack_.feed_forward, in);
     };
     if (stack_.placement == Placement::kParallel || stack_.placement == Placement::kParallelTwice) {

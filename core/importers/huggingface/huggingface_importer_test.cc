@@ -139,6 +139,30 @@ TEST(HuggingFaceImporterTest, ExpertsComputeWhatTokensChoose) {
   EXPECT_EQ(graph.parameters - graph.active_parameters, 6 * 3 * 64 * 96);
 }
 
+TEST(HuggingFaceImporterTest, TokensBeyondAnExpertsCapacityPassItBy) {
+  // One sparse layer in the encoder; 4 experts share the tokens evenly, 3 of a sequence each at most.
+  constexpr char kSwitch[] = R"({"model_type": "switch_transformers", "num_layers": 2, "num_sparse_encoder_layers": 1,
+      "num_experts": 4, "d_model": 64, "d_ff": 96, "architectures": ["SwitchTransformersForConditionalGeneration"], "expert_capacity": 3})";
+  for (const bool op_by_op : {true, false}) {
+    const Graph graph = Import(kSwitch, {.op_by_op = op_by_op});
+    const auto tokens = [&](std::int64_t batch, std::int64_t seq) {
+      std::int64_t sum = 0;
+      const absl::StatusOr<std::vector<Kernel>> kernels =
+          Bind(graph, {{"batch", batch}, {"seq", seq}, {"seq_decoder", seq}});
+      EXPECT_TRUE(kernels.ok()) << kernels.status();
+      for (const Kernel& kernel : kernels.value_or(std::vector<Kernel>{})) {
+        if (const auto* gemm = std::get_if<Gemm>(&kernel.work);
+            gemm != nullptr && kernel.name.starts_with("encoder.layers.1.experts.") && kernel.name.ends_with("up"))
+          sum += gemm->batch * gemm->m;
+      }
+      return sum;
+    };
+    EXPECT_EQ(tokens(2, 4), 2 * 4) << op_by_op;
+    EXPECT_EQ(tokens(2, 12), 2 * 12) << op_by_op;
+    EXPECT_EQ(tokens(2, 400), 2 * 4 * 3) << op_by_op;
+  }
+}
+
 TEST(HuggingFaceImporterTest, EncoderDecodersRunTheEncoderOnlyInPrefill) {
   constexpr char kT5[] = R"({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "num_layers": 2})";
   const Graph prefill = Import(kT5);

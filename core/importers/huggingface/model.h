@@ -79,6 +79,7 @@ struct Experts {
   std::int64_t count = 0;  // 0: no layer is sparse
   std::int64_t top_k = 1;
   std::int64_t width = 0;         // of one expert
+  std::int64_t capacity = 0;      // tokens of a sequence that one takes, the others pass by; 0: all that choose it
   std::int64_t shared_width = 0;  // of the expert that every token takes; 0: none
   bool shared_gate = false;
   bool router_bias = false;

@@ -169,6 +169,7 @@ Experts ExpertsOf(Config& config, const Family& family, std::int64_t intermediat
     config.Refuse("num_experts_per_tok", fmt::format("{} exceeds the {} experts", e.top_k, e.count));
   e.width = config.IntOrNone(names::kExpertWidth, family.expert_width);
   if (e.width == 0) e.width = intermediate;
+  e.capacity = config.IntOrNone(names::kExpertCapacity, family.expert_capacity);
   e.shared_width = config.IntOrNone(names::kSharedWidth, family.shared_width);
   if (e.shared_width == 0) e.shared_width = config.IntOrNone(names::kSharedExperts, family.shared_experts) * e.width;
   e.shared_gate = family.shared_gate;
