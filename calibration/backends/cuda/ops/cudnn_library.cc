@@ -371,6 +371,10 @@ class CudnnLibrary : public OperatorLibrary {
     GPUETA_RETURN_IF_ERROR(heuristic.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get()));
     GPUETA_RETURN_IF_ERROR(
         heuristic.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{CUDNN_HEUR_MODE_A}));
+    if (const DeviceProperties& device = device_.properties(); device.partition) {
+      GPUETA_RETURN_IF_ERROR(heuristic.Set(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET, CUDNN_TYPE_INT32,
+                                           std::vector<std::int32_t>{device.sm_count}));
+    }
     GPUETA_RETURN_IF_ERROR(heuristic.Finalize());
     GPUETA_ASSIGN_OR_RETURN(
         std::vector<Descriptor> configs,

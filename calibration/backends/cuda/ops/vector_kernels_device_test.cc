@@ -11,6 +11,7 @@
 
 #include "calibration/backends/cuda/driver/cuda_driver.h"
 #include "calibration/backends/cuda/driver/device_buffer.h"
+#include "calibration/backends/cuda/ops/kernels_ptx.h"
 #include "calibration/backends/cuda/ops/operand_memory.h"
 #include "calibration/backends/cuda/ops/vector_library.h"
 

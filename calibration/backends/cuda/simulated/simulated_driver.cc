@@ -28,8 +28,10 @@ const SimulatedStretch* StretchAt(const SimulatedGpu& gpu, double us) {
 
 class Device : public SimulatedDevice {
  public:
-  Device(std::shared_ptr<SimulatedState> state, int sms) : state_(std::move(state)), properties_(Gpu().properties) {
+  Device(std::shared_ptr<SimulatedState> state, int sms, bool partition = false)
+      : state_(std::move(state)), properties_(Gpu().properties) {
     properties_.sm_count = sms;
+    properties_.partition = partition;
   }
 
   const DeviceProperties& properties() const override { return properties_; }
@@ -191,9 +193,9 @@ class Device : public SimulatedDevice {
       return absl::OutOfRangeError(fmt::format("{} SMs of {}", sms, properties_.sm_count));
     }
     const int chosen = std::min((sms + kGranularity - 1) / kGranularity * kGranularity, properties_.sm_count);
-    SmPartitions partitions{.chosen = std::make_unique<Device>(state_, chosen)};
+    SmPartitions partitions{.chosen = std::make_unique<Device>(state_, chosen, true)};
     if (chosen < properties_.sm_count)
-      partitions.rest = std::make_unique<Device>(state_, properties_.sm_count - chosen);
+      partitions.rest = std::make_unique<Device>(state_, properties_.sm_count - chosen, true);
     return partitions;
   }
   absl::Status SetAsideL2(std::size_t bytes) override {
@@ -239,6 +241,7 @@ class Device : public SimulatedDevice {
     SimulatedGpu part = Gpu();
     const double share = static_cast<double>(properties_.sm_count) / part.properties.sm_count;
     part.properties.sm_count = properties_.sm_count;
+    part.bandwidth_gb_s *= 1 - Gpu().contended_share * state_->contention;
     for (auto& [dtype, tflops] : part.tflops) tflops *= share;
     double us = SimulatedDurationUs(part, work, card.sm_clock_mhz / Gpu().properties.sm_clock_mhz);
     us *= work.placement_factor * std::exp(Gpu().noise * normal_(state_->random));
