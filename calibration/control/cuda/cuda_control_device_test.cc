@@ -25,7 +25,8 @@ class CudaControlDeviceTest : public testing::Test {
     Configuration half = Unrestricted(control_->space());
     const KnobRange& units = *control_->space().range(Knob::kUnits);
     while (At(half, Knob::kUnits) > units.most / 2) {
-      At(half, Knob::kUnits) = units.least + units.step * std::floor((At(half, Knob::kUnits) - 1 - units.least) / units.step);
+      At(half, Knob::kUnits) =
+          units.least + units.step * std::floor((At(half, Knob::kUnits) - 1 - units.least) / units.step);
     }
     return half;
   }

@@ -1,24 +1,23 @@
 #include "calibration/control/cuda/sm_antagonist.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <future>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <system_error>
 #include <utility>
 
 #include "calibration/backends/cuda/driver/device_buffer.h"
+#include "calibration/backends/cuda/driver/kernel_module.h"
 #include "calibration/backends/cuda/events.h"
+#include "calibration/backends/cuda/ops/micro_kernels.h"
 #include "calibration/backends/timing.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
 namespace {
 
-constexpr std::uint32_t kThreads = 512;  // as in micro_kernels.cu
 constexpr std::int64_t kPackBytes = 16;
 // Long against what a thread may sleep too long, short against what freeing memory may
 // wait.
@@ -75,13 +74,10 @@ class SmAntagonist::Feeder {
     Kernels& operator=(const Kernels&) = delete;
     ~Kernels() {
       if (stream_.has_value()) sms_.DestroyStream(*stream_).IgnoreError();
-      memory_ = DeviceBuffer();
-      if (module_.has_value()) sms_.UnloadModule(*module_).IgnoreError();
     }
 
     absl::Status Init(std::string_view ptx, double pause) {
-      GPUETA_ASSIGN_OR_RETURN(module_, sms_.LoadModule(std::as_bytes(std::span(ptx))));
-      GPUETA_ASSIGN_OR_RETURN(function_, sms_.FindFunction(*module_, "contend"));
+      GPUETA_ASSIGN_OR_RETURN(module_, KernelModule::Load(sms_, ptx));
       GPUETA_ASSIGN_OR_RETURN(stream_, sms_.CreateStream());
       GPUETA_RETURN_IF_ERROR(events_.Reserve(2 * kSlots));
       const DeviceProperties& properties = sms_.properties();
@@ -93,17 +89,15 @@ class SmAntagonist::Feeder {
       packs_ = static_cast<long long>(bytes) / kPackBytes;
       pause_ = static_cast<float>(pause);
       cycles_ = static_cast<long long>(kKernelUs * std::max(properties.sm_clock_mhz, 1.0));
-      GPUETA_ASSIGN_OR_RETURN(const int resident, sms_.ResidentBlocks(function_, kThreads, 0));
-      geometry_.grid.x = static_cast<std::uint32_t>(std::max(1, resident * properties.sm_count));
-      geometry_.block.x = kThreads;
+      GPUETA_ASSIGN_OR_RETURN(blocks_, module_.BlocksToFill("contend", micro::kStreamThreads));
       return absl::OkStatus();
     }
 
     absl::Status Enqueue() {
       const std::size_t begin = BeginOf(enqueued_);
       GPUETA_RETURN_IF_ERROR(sms_.Record(events_[begin], *stream_));
-      std::array<void*, 5> arguments = {&to_, &from_, &packs_, &cycles_, &pause_};
-      GPUETA_RETURN_IF_ERROR(Prefixed(sms_.Launch(function_, geometry_, arguments, *stream_), "contend"));
+      GPUETA_RETURN_IF_ERROR(
+          module_.Launch("contend", blocks_, micro::kStreamThreads, *stream_, to_, from_, packs_, cycles_, pause_));
       GPUETA_RETURN_IF_ERROR(sms_.Record(events_[begin + 1], *stream_));
       ++enqueued_;
       return absl::OkStatus();
@@ -140,8 +134,7 @@ class SmAntagonist::Feeder {
 
     CudaDevice& sms_;
     Events events_;  // begin and end of each slot
-    std::optional<ModuleHandle> module_;
-    FunctionHandle function_{};
+    KernelModule module_;
     std::optional<StreamHandle> stream_;
     DeviceBuffer memory_;
     DevicePointer from_ = 0;
@@ -149,7 +142,7 @@ class SmAntagonist::Feeder {
     long long packs_ = 0;
     long long cycles_ = 0;
     float pause_ = 0;
-    LaunchGeometry geometry_;
+    std::uint32_t blocks_ = 1;
     std::size_t enqueued_ = 0;
     std::size_t done_ = 0;
   };
@@ -195,9 +188,10 @@ absl::StatusOr<std::unique_ptr<SmAntagonist>> SmAntagonist::Start(std::unique_pt
   std::promise<absl::Status> promise;
   std::future<absl::Status> started = promise.get_future();
   try {
-    antagonist->thread_ = std::thread([feeder = antagonist->feeder_.get(), ptx, promise = std::move(promise)]() mutable {
-      feeder->Run(ptx, std::move(promise));
-    });
+    antagonist->thread_ =
+        std::thread([feeder = antagonist->feeder_.get(), ptx, promise = std::move(promise)]() mutable {
+          feeder->Run(ptx, std::move(promise));
+        });
   } catch (const std::system_error& error) {
     return ResourceExhausted("bandwidth contention: cannot start a thread: {}", error.what());
   }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "calibration/backends/cuda/simulated/simulated_kernels.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
@@ -97,15 +98,16 @@ class Device : public SimulatedDevice {
     if (dynamic_shared == 0) return by_threads;
     return std::min(by_threads, static_cast<int>(properties_.shared_per_sm_bytes / dynamic_shared));
   }
-  absl::Status Launch(FunctionHandle function, const LaunchGeometry& geometry, std::span<void* const>,
+  absl::Status Launch(FunctionHandle function, const LaunchGeometry& geometry, std::span<void* const> arguments,
                       StreamHandle stream) override {
     if (geometry.grid.count() == 0) return InvalidArgument("a grid without blocks");
     GPUETA_ASSIGN_OR_RETURN(const int resident, ResidentBlocks(function, static_cast<int>(geometry.block.count()),
                                                                geometry.dynamic_shared));
     if (resident < 1) return InvalidArgument("{} bytes of shared memory", geometry.dynamic_shared);
-    return Enqueue(
-        {.name = functions_[static_cast<std::size_t>(function) - 1], .geometry = geometry, .resident_blocks = resident},
-        stream);
+    SimulatedWork work{
+        .name = functions_[static_cast<std::size_t>(function) - 1], .geometry = geometry, .resident_blocks = resident};
+    DescribeMicroKernel(work, arguments);
+    return Enqueue(work, stream);
   }
   absl::Status Enqueue(const SimulatedWork& work, StreamHandle stream) override { return Add(work, stream); }
 
