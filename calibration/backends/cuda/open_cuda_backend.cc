@@ -28,7 +28,7 @@ void AddLibraries(CudaParts& parts, const CudaOptions& options) {
     parts.libraries.push_back(std::move(library));
   };
   Add(OpenCublasLt(*parts.device), "no matrix products (cuBLASLt)", add_library, parts.notes);
-  Add(OpenCudnn(*parts.device), "no convolutions (cuDNN)", add_library, parts.notes);
+  Add(OpenCudnn(*parts.device), "no convolutions and no attention (cuDNN)", add_library, parts.notes);
   Add(LoadVectorLibrary(*parts.device, VectorKernelsPtx()), "no vector operators", add_library, parts.notes);
   if (options.own_kernels != nullptr) add_library(MakeManifestLibrary(*parts.device, *options.own_kernels));
 }

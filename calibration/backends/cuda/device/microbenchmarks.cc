@@ -67,19 +67,18 @@ class Bench {
     } kKernels[] = {{"fma_fp32", DType::kFp32, 1}, {"fma_fp64", DType::kFp64, 1}, {"fma_fp16", DType::kFp16, 2}};
     for (const auto& kernel : kKernels) {
       const double flops_a_thread = 2.0 * kernel.width * micro::kFmaChains * micro::kFmaSteps * kFmaIterations;
-      GPUETA_ASSIGN_OR_RETURN(result.fma_tflops[kernel.dtype],
-                              Tflops(kernels_, kernel.entry, micro::kFmaThreads, flops_a_thread, 0.5F, 1.0F,
-                                     kFmaIterations));
+      GPUETA_ASSIGN_OR_RETURN(result.fma_tflops[kernel.dtype], Tflops(kernels_, kernel.entry, micro::kFmaThreads,
+                                                                      flops_a_thread, 0.5F, 1.0F, kFmaIterations));
     }
     if (device_.properties().compute_capability() < 80 || TensorKernelsPtx().empty()) return absl::OkStatus();
     GPUETA_ASSIGN_OR_RETURN(KernelModule tensor, KernelModule::Load(device_, TensorKernelsPtx()));
     for (const TensorKernel& kernel : kTensorKernels) {
       constexpr int kWarp = 32;
-      const double flops_a_thread = 2.0 * micro::kMmaRows * micro::kMmaColumns * kernel.depth * micro::kMmaTiles *
-                                    kMmaIterations / kWarp;
-      GPUETA_ASSIGN_OR_RETURN(result.tensor_tflops[kernel.dtype],
-                              Tflops(tensor, kernel.entry, micro::kMmaThreads, flops_a_thread, kernel.ones,
-                                     kernel.ones, kMmaIterations));
+      const double flops_a_thread =
+          2.0 * micro::kMmaRows * micro::kMmaColumns * kernel.depth * micro::kMmaTiles * kMmaIterations / kWarp;
+      GPUETA_ASSIGN_OR_RETURN(
+          result.tensor_tflops[kernel.dtype],
+          Tflops(tensor, kernel.entry, micro::kMmaThreads, flops_a_thread, kernel.ones, kernel.ones, kMmaIterations));
     }
     return absl::OkStatus();
   }

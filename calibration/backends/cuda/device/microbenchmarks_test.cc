@@ -43,8 +43,8 @@ TEST(ChaseTest, FootprintsGoFromL1PastTheL2) {
 
 TEST(ChaseTest, LevelsAreToldApartByTheFootprint) {
   constexpr std::size_t kKib = 1 << 10;
-  const std::vector<ChaseLatency> chase = {{16 * kKib, 20},      {64 * kKib, 21},        {256 * kKib, 90},
-                                           {1'024 * kKib, 130},  {4'096 * kKib, 140},    {16'384 * kKib, 200},
+  const std::vector<ChaseLatency> chase = {{16 * kKib, 20},      {64 * kKib, 21},      {256 * kKib, 90},
+                                           {1'024 * kKib, 130},  {4'096 * kKib, 140},  {16'384 * kKib, 200},
                                            {65'536 * kKib, 400}, {262'144 * kKib, 500}};
   const CacheLatencies latencies = LatenciesOf(chase, std::size_t{50} << 20);
   EXPECT_EQ(latencies.l1_ns, 20);
