@@ -5,6 +5,7 @@
 #include "calibration/backends/cuda/ops/cublaslt_library.h"
 #include "calibration/backends/cuda/ops/cudnn_library.h"
 #include "calibration/backends/cuda/ops/kernels_ptx.h"
+#include "calibration/backends/cuda/ops/moe/moe_library.h"
 #include "calibration/backends/cuda/ops/vector_library.h"
 #include "calibration/backends/manifest/manifest_library.h"
 #include "core/base/errors.h"
@@ -27,7 +28,12 @@ void AddLibraries(CudaParts& parts, const CudaOptions& options) {
   const auto add_library = [&](std::unique_ptr<OperatorLibrary> library) {
     parts.libraries.push_back(std::move(library));
   };
-  Add(OpenCublasLt(*parts.device), "no matrix products (cuBLASLt)", add_library, parts.notes);
+  Add(OpenCublasLt(*parts.device), "no matrix products and no mixtures of experts (cuBLASLt)", add_library,
+      parts.notes);
+  if (!parts.libraries.empty()) {
+    Add(LoadMoeLibrary(*parts.device, *parts.libraries.front(), MoeKernelsPtx()), "no mixtures of experts", add_library,
+        parts.notes);
+  }
   Add(OpenCudnn(*parts.device), "no convolutions and no attention (cuDNN)", add_library, parts.notes);
   Add(LoadVectorLibrary(*parts.device, VectorKernelsPtx()), "no vector operators", add_library, parts.notes);
   if (options.own_kernels != nullptr) add_library(MakeManifestLibrary(*parts.device, *options.own_kernels));

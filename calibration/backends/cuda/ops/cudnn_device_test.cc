@@ -170,13 +170,37 @@ void CudnnDeviceTest::CheckConvolution(const Conv2d& conv, DType dtype, const st
 
 TEST_F(CudnnDeviceTest, ConvolutionsAndTheirGradients) {
   const Conv2d kConvolutions[] = {
-      {.batch = 2, .in_channels = 16, .height = 9, .width = 7, .out_channels = 24, .kernel_h = 3, .kernel_w = 3,
-       .pad_h = 1, .pad_w = 1},
-      {.batch = 1, .in_channels = 8, .height = 12, .width = 12, .out_channels = 16, .kernel_h = 5, .kernel_w = 3,
-       .stride_h = 2, .stride_w = 2, .pad_h = 2, .pad_w = 1},
+      {.batch = 2,
+       .in_channels = 16,
+       .height = 9,
+       .width = 7,
+       .out_channels = 24,
+       .kernel_h = 3,
+       .kernel_w = 3,
+       .pad_h = 1,
+       .pad_w = 1},
+      {.batch = 1,
+       .in_channels = 8,
+       .height = 12,
+       .width = 12,
+       .out_channels = 16,
+       .kernel_h = 5,
+       .kernel_w = 3,
+       .stride_h = 2,
+       .stride_w = 2,
+       .pad_h = 2,
+       .pad_w = 1},
       {.batch = 2, .in_channels = 32, .height = 8, .width = 8, .out_channels = 16, .kernel_h = 1, .kernel_w = 1},
-      {.batch = 2, .in_channels = 16, .height = 8, .width = 8, .out_channels = 16, .kernel_h = 3, .kernel_w = 3,
-       .pad_h = 1, .pad_w = 1, .groups = 16}};
+      {.batch = 2,
+       .in_channels = 16,
+       .height = 8,
+       .width = 8,
+       .out_channels = 16,
+       .kernel_h = 3,
+       .kernel_w = 3,
+       .pad_h = 1,
+       .pad_w = 1,
+       .groups = 16}};
   for (const Conv2d& conv : kConvolutions) {
     for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
       for (const char* pass : {"cudnn", "cudnn_dgrad", "cudnn_wgrad"}) {
@@ -213,7 +237,8 @@ Reference ReferenceOf(const Attention& a, const Values& q, const Values& k, cons
   const double scale = 1 / std::sqrt(static_cast<double>(a.head_dim));
   const auto dot = [&](const Values& x, std::size_t i, const Values& y, std::size_t j) {
     double sum = 0;
-    for (std::int64_t d = 0; d < a.head_dim; ++d) sum += x[i + static_cast<std::size_t>(d)] * y[j + static_cast<std::size_t>(d)];
+    for (std::int64_t d = 0; d < a.head_dim; ++d)
+      sum += x[i + static_cast<std::size_t>(d)] * y[j + static_cast<std::size_t>(d)];
     return sum;
   };
   for (std::int64_t b = 0; b < a.batch; ++b) {
@@ -284,8 +309,7 @@ void CudnnDeviceTest::CheckForward(const Attention& attention) {
 }
 
 void CudnnDeviceTest::CheckBackward(const Attention& attention) {
-  const auto operation =
-      Prepare({.dtype = DType::kBf16, .work = attention, .launch = {.kernel = "cudnn_bwd"}});
+  const auto operation = Prepare({.dtype = DType::kBf16, .work = attention, .launch = {.kernel = "cudnn_bwd"}});
   if (operation == nullptr) return;
   Memory memory = Random(operation->bytes(), DType::kBf16);
   const Values q = ValuesIn(memory.inputs[0], DType::kBf16);
@@ -315,8 +339,13 @@ void CudnnDeviceTest::CheckBackward(const Attention& attention) {
 TEST_F(CudnnDeviceTest, AttentionAndItsGradients) {
   for (const std::int64_t causal : {0, 1}) {
     for (const std::int64_t kv_heads : {4, 2}) {
-      const Attention attention{.batch = 2, .query_len = 128, .kv_len = 128, .heads = 4, .kv_heads = kv_heads,
-                                .head_dim = 64, .causal = causal};
+      const Attention attention{.batch = 2,
+                                .query_len = 128,
+                                .kv_len = 128,
+                                .heads = 4,
+                                .kv_heads = kv_heads,
+                                .head_dim = 64,
+                                .causal = causal};
       CheckForward(attention);
       CheckBackward(attention);
       if (HasFatalFailure()) return;
@@ -325,14 +354,27 @@ TEST_F(CudnnDeviceTest, AttentionAndItsGradients) {
 }
 
 TEST_F(CudnnDeviceTest, AttentionOfOneQueryOverACache) {
-  CheckForward({.phase = Attention::Phase::kDecode, .batch = 3, .query_len = 1, .kv_len = 192, .heads = 8,
-                .kv_heads = 2, .head_dim = 64, .causal = 1});
+  CheckForward({.phase = Attention::Phase::kDecode,
+                .batch = 3,
+                .query_len = 1,
+                .kv_len = 192,
+                .heads = 8,
+                .kv_heads = 2,
+                .head_dim = 64,
+                .causal = 1});
 }
 
 TEST_F(CudnnDeviceTest, EveryEngineOfAPassIsNamedByIt) {
   const Kernel kernel{.dtype = DType::kFp16,
-                      .work = Conv2d{.batch = 8, .in_channels = 64, .height = 28, .width = 28, .out_channels = 64,
-                                     .kernel_h = 3, .kernel_w = 3, .pad_h = 1, .pad_w = 1},
+                      .work = Conv2d{.batch = 8,
+                                     .in_channels = 64,
+                                     .height = 28,
+                                     .width = 28,
+                                     .out_channels = 64,
+                                     .kernel_h = 3,
+                                     .kernel_w = 3,
+                                     .pad_h = 1,
+                                     .pad_w = 1},
                       .launch = {.kernel = "cudnn_wgrad"}};
   const auto names = library_->Algorithms(kernel);
   ASSERT_TRUE(names.ok()) << names.status();

@@ -42,10 +42,9 @@ class Builder {
   absl::StatusOr<Tensor> Virtual(const Dims& dims) { return graph_.AddVirtual(dims, CUDNN_DATA_FLOAT); }
 
   absl::Status Product(Tensor a, Tensor b, Tensor c) {
-    GPUETA_ASSIGN_OR_RETURN(
-        const Descriptor* product, graph_.Add(CUDNN_BACKEND_MATMUL_DESCRIPTOR, [](Descriptor& d) {
-          return d.Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
-        }));
+    GPUETA_ASSIGN_OR_RETURN(const Descriptor* product, graph_.Add(CUDNN_BACKEND_MATMUL_DESCRIPTOR, [](Descriptor& d) {
+      return d.Set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+    }));
     return graph_.AddOperation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, [&](Descriptor& d) -> absl::Status {
       GPUETA_RETURN_IF_ERROR(d.Set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, *a));
       GPUETA_RETURN_IF_ERROR(d.Set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, *b));
@@ -65,10 +64,8 @@ class Builder {
   };
   absl::Status Apply(const Pointwise& what, Tensor y) {
     GPUETA_ASSIGN_OR_RETURN(
-        const Descriptor* pointwise,
-        graph_.Add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, [&](Descriptor& d) -> absl::Status {
-          GPUETA_RETURN_IF_ERROR(
-              d.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{what.mode}));
+        const Descriptor* pointwise, graph_.Add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, [&](Descriptor& d) -> absl::Status {
+          GPUETA_RETURN_IF_ERROR(d.Set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{what.mode}));
           GPUETA_RETURN_IF_ERROR(
               d.Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{what.precision}));
           if (!what.axis.has_value()) return absl::OkStatus();
@@ -91,8 +88,7 @@ class Builder {
   // Over the dims in which y is of size 1.
   absl::Status Reduce(cudnnReduceTensorOp_t how, Tensor x, Tensor y) {
     GPUETA_ASSIGN_OR_RETURN(
-        const Descriptor* reduction,
-        graph_.Add(CUDNN_BACKEND_REDUCTION_DESCRIPTOR, [&](Descriptor& d) -> absl::Status {
+        const Descriptor* reduction, graph_.Add(CUDNN_BACKEND_REDUCTION_DESCRIPTOR, [&](Descriptor& d) -> absl::Status {
           GPUETA_RETURN_IF_ERROR(
               d.Set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, std::vector{how}));
           return d.Set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
@@ -120,16 +116,14 @@ class Builder {
     const auto index = [&](std::int64_t axis) -> absl::StatusOr<Tensor> {
       GPUETA_ASSIGN_OR_RETURN(const Tensor y, graph_.AddVirtual(Scores(), CUDNN_DATA_INT32));
       GPUETA_RETURN_IF_ERROR(Apply(
-          Pointwise{
-              .mode = CUDNN_POINTWISE_GEN_INDEX, .x = scores, .precision = CUDNN_DATA_INT32, .axis = axis},
-          y));
+          Pointwise{.mode = CUDNN_POINTWISE_GEN_INDEX, .x = scores, .precision = CUDNN_DATA_INT32, .axis = axis}, y));
       return y;
     };
     GPUETA_ASSIGN_OR_RETURN(const Tensor row, index(2));
     GPUETA_ASSIGN_OR_RETURN(const Tensor column, index(3));
     GPUETA_ASSIGN_OR_RETURN(const Tensor seen, graph_.AddVirtual(Scores(), CUDNN_DATA_BOOLEAN));
-    GPUETA_RETURN_IF_ERROR(Apply(
-        Pointwise{.mode = CUDNN_POINTWISE_CMP_GE, .x = row, .b = column, .precision = CUDNN_DATA_BOOLEAN}, seen));
+    GPUETA_RETURN_IF_ERROR(
+        Apply(Pointwise{.mode = CUDNN_POINTWISE_CMP_GE, .x = row, .b = column, .precision = CUDNN_DATA_BOOLEAN}, seen));
     GPUETA_ASSIGN_OR_RETURN(const Tensor never, graph_.AddScalar(-std::numeric_limits<float>::infinity()));
     return Apply(Pointwise{.mode = CUDNN_POINTWISE_BINARY_SELECT, .x = scores, .b = never, .t = seen}, Scores());
   }
@@ -165,9 +159,8 @@ absl::Status BuildForward(Graph& graph, const Attention& attention, cudnnDataTyp
   // A cache of keys and values is from earlier steps; in prefill they were just made.
   const bool cached = attention.phase == Attention::Phase::kDecode;
   GPUETA_ASSIGN_OR_RETURN(const Tensor q, graph.AddTensor(build.Queries(), type, Place::kInput0));
-  GPUETA_ASSIGN_OR_RETURN(
-      const Tensor kt,
-      graph.AddTensor(Builder::Transposed(build.Keys()), type, cached ? Place::kWeights : Place::kInput1));
+  GPUETA_ASSIGN_OR_RETURN(const Tensor kt, graph.AddTensor(Builder::Transposed(build.Keys()), type,
+                                                           cached ? Place::kWeights : Place::kInput1));
   GPUETA_ASSIGN_OR_RETURN(const Tensor v,
                           graph.AddTensor(build.Keys(), type, cached ? Place::kWeights : Place::kInput2));
   GPUETA_ASSIGN_OR_RETURN(const Tensor o, graph.AddTensor(build.Queries(), type, Place::kOutput));
@@ -216,9 +209,8 @@ absl::Status BuildBackward(Graph& graph, const Attention& attention, cudnnDataTy
   GPUETA_ASSIGN_OR_RETURN(const Tensor one, graph.AddScalar(1));
 
   // The row sums of gradient · output: in memory, as the fused engines want them.
-  GPUETA_ASSIGN_OR_RETURN(
-      const Tensor weighted,
-      build.Apply(Pointwise{.mode = CUDNN_POINTWISE_MUL, .x = gradient, .b = o}, build.Queries()));
+  GPUETA_ASSIGN_OR_RETURN(const Tensor weighted,
+                          build.Apply(Pointwise{.mode = CUDNN_POINTWISE_MUL, .x = gradient, .b = o}, build.Queries()));
   GPUETA_ASSIGN_OR_RETURN(const Tensor row_sums, build.Virtual(build.PerRow()));
   GPUETA_RETURN_IF_ERROR(build.Reduce(CUDNN_REDUCE_TENSOR_ADD, weighted, row_sums));
   GPUETA_ASSIGN_OR_RETURN(const Tensor sums, graph.AddTensor(build.PerRow(), CUDNN_DATA_FLOAT, Place::kScratch));
@@ -252,9 +244,8 @@ absl::Status BuildBackward(Graph& graph, const Attention& attention, cudnnDataTy
   GPUETA_ASSIGN_OR_RETURN(const Tensor d_scores_transposed, build.Reshape(d_scores, scores_transposed));
   GPUETA_RETURN_IF_ERROR(build.KeyGradient(d_scores_transposed, q, dk));
   GPUETA_ASSIGN_OR_RETURN(const Tensor keys, build.Reshape(kt, build.Keys()));
-  GPUETA_ASSIGN_OR_RETURN(
-      const Tensor added_up,
-      graph.AddTensor(Contiguous(build.Queries().sizes), CUDNN_DATA_FLOAT, Place::kScratch));
+  GPUETA_ASSIGN_OR_RETURN(const Tensor added_up,
+                          graph.AddTensor(Contiguous(build.Queries().sizes), CUDNN_DATA_FLOAT, Place::kScratch));
   GPUETA_RETURN_IF_ERROR(build.Product(d_scores, keys, added_up));
   return build.Apply(Pointwise{.mode = CUDNN_POINTWISE_IDENTITY, .x = added_up}, dq);
 }
@@ -266,8 +257,8 @@ absl::Status SupportsAttention(const Attention& attention, DType dtype, Pass pas
     return absl::UnimplementedError(fmt::format("cuDNN's fused attention in {}", Name(dtype)));
   }
   if (attention.kv_dtype != dtype) {
-    return absl::UnimplementedError(fmt::format("keys and values in {}, queries in {}", Name(attention.kv_dtype),
-                                                Name(dtype)));
+    return absl::UnimplementedError(
+        fmt::format("keys and values in {}, queries in {}", Name(attention.kv_dtype), Name(dtype)));
   }
   if (pass == Pass::kDataGradient || pass == Pass::kWeightGradient) {
     return absl::UnimplementedError("attention has one backward pass: cudnn_bwd");

@@ -40,8 +40,7 @@ constexpr Attributes kWeightGradient = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACK
 
 absl::Status Describe(Descriptor& c, const Conv2d& conv) {
   const auto pair = [](std::int64_t h, std::int64_t w) { return std::vector{h, w}; };
-  GPUETA_RETURN_IF_ERROR(
-      c.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT}));
+  GPUETA_RETURN_IF_ERROR(c.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT}));
   GPUETA_RETURN_IF_ERROR(
       c.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, std::vector{CUDNN_CROSS_CORRELATION}));
   GPUETA_RETURN_IF_ERROR(c.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::vector{std::int64_t{2}}));

@@ -114,4 +114,3 @@ class Descriptor {
 };
 
 }  // namespace gpueta::cudnn
-

@@ -108,8 +108,7 @@ absl::Status Graph::Finish(cudnnHandle_t handle) {
   return absl::OkStatus();
 }
 
-std::vector<std::pair<std::int64_t, void*>> Graph::AddressesIn(const Operands& operands,
-                                                               std::size_t scratch_offset) {
+std::vector<std::pair<std::int64_t, void*>> Graph::AddressesIn(const Operands& operands, std::size_t scratch_offset) {
   std::vector<std::pair<std::int64_t, void*>> addresses;
   for (const Binding& binding : bindings_) {
     DevicePointer base = 0;
