@@ -15,8 +15,8 @@
 namespace gpueta {
 namespace {
 
-constexpr std::uint32_t kThreads = 256;    // as in moe_kernels.cu
-constexpr std::int64_t kPlacement = 256;   // bytes; products' heuristics count on it
+constexpr std::uint32_t kThreads = 256;   // as in moe_kernels.cu
+constexpr std::int64_t kPlacement = 256;  // bytes; products' heuristics count on it
 
 std::int64_t Aligned(std::int64_t bytes) { return (bytes + kPlacement - 1) / kPlacement * kPlacement; }
 
@@ -104,8 +104,7 @@ class MoeOperation : public Operation {
       GPUETA_RETURN_IF_ERROR(Products(gate_up_, operands, stream, taken, hidden, projected, 2 * inter, 0));
       GPUETA_RETURN_IF_ERROR(
           kernels_.Launch("silu_gate" + suffix_, choices, kThreads, stream, gated, projected, rows_.pointer(), inter));
-      GPUETA_RETURN_IF_ERROR(
-          Products(down_, operands, stream, gated, inter, returned, hidden, Size(gate_up_bytes_)));
+      GPUETA_RETURN_IF_ERROR(Products(down_, operands, stream, gated, inter, returned, hidden, Size(gate_up_bytes_)));
     }
     const float share = 1 / static_cast<float>(moe_.top_k);
     return kernels_.Launch("combine" + suffix_, static_cast<std::uint32_t>(moe_.num_tokens), kThreads, stream,
@@ -161,9 +160,8 @@ class MoeLibrary : public OperatorLibrary {
       return absl::UnimplementedError(fmt::format("mixtures of experts in {}", Name(kernel.dtype)));
     }
     if (InterOf(*moe) < 1) return absl::UnimplementedError("more ranks than an expert's inter_size");
-    GPUETA_RETURN_IF_ERROR(ExpertLoads({.num_tokens = 1, .top_k = 1, .num_experts = 1,
-                                        .distribution = moe->distribution})
-                               .status());
+    GPUETA_RETURN_IF_ERROR(
+        ExpertLoads({.num_tokens = 1, .top_k = 1, .num_experts = 1, .distribution = moe->distribution}).status());
     return products_.Supports(
         {.dtype = kernel.dtype, .work = Gemm{.layer = Gemm::Layer::kLinear, .m = 1, .n = 1, .k = 1}});
   }

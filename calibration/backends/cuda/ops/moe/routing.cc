@@ -51,7 +51,8 @@ absl::StatusOr<std::vector<std::int64_t>> ExpertLoads(const Moe& moe) {
     const auto others = static_cast<std::int64_t>(shares.size() - e - 1);
     const auto fair = static_cast<std::int64_t>(std::ceil(static_cast<double>(left) * shares[e] / share_left - 1e-9));
     // The others must be able to take the rest.
-    const std::int64_t load = std::clamp(fair, std::max<std::int64_t>(0, left - others * moe.num_tokens), moe.num_tokens);
+    const std::int64_t load =
+        std::clamp(fair, std::max<std::int64_t>(0, left - others * moe.num_tokens), moe.num_tokens);
     loads.push_back(std::min(load, left));
     left -= loads.back();
     share_left -= shares[e];
