@@ -11,6 +11,7 @@
 #include "calibration/backends/cuda/cuda_backend.h"
 #include "calibration/backends/cuda/simulated/simulated_library.h"
 #include "calibration/control/emulate.h"
+#include "calibration/control/open_control.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
@@ -94,6 +95,14 @@ TEST(CudaControlTest, OtherSmsTakeBandwidthAwayUntilItIsRestored) {
   EXPECT_EQ(control->Disturbance(), "a simulated disturbance");
   ASSERT_TRUE(control->Restore().ok());
   EXPECT_EQ(host.driver.state().contention, 0);
+}
+
+TEST(CudaControlTest, OpeningAGpuThatIsNotThereSaysWhichAndWhy) {
+  if (OpenCudaDriver().ok()) GTEST_SKIP() << "there is one";
+  const absl::Status status = OpenDeviceControl("cuda:0").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(status), ::testing::StartsWith("cuda:0: "));
+  EXPECT_EQ(OpenDeviceControl("cuda:x").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 // On Hopper 132 SMs are split by eights.
