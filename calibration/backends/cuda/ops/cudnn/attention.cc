@@ -1,5 +1,5 @@
 // Attention as the graph of products, softmax and masks that cuDNN's fused engines know by
-// its form, as the cuDNN frontend's documentation of SDPA gives it; its gradients likewise
+// its form (a fact from NVIDIA/cudnn-frontend, see THIRD_PARTY.md); its gradients likewise
 // (FlashAttention-2, Dao 2023: probabilities are computed again from the saved statistics).
 #include <cmath>
 #include <limits>
