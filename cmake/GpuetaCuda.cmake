@@ -33,15 +33,19 @@ if(NOT GPUETA_CUDA STREQUAL "OFF")
   endif()
 endif()
 
-# gpueta_ptx(VARIABLE FILE.cu) compiles a file of CUDA kernels to PTX for
-# compute_75, which drivers compile for any newer device; VARIABLE is then its
-# path in the build folder.
+# gpueta_ptx(VARIABLE FILE.cu [ARCHITECTURE]) compiles a file of CUDA kernels to
+# PTX for compute_75, or the architecture named, which drivers compile for any
+# newer device; VARIABLE is then its path in the build folder.
 function(gpueta_ptx variable source)
   get_filename_component(name ${source} NAME_WE)
+  set(architecture compute_75)
+  if(ARGC GREATER 2)
+    set(architecture ${ARGV2})
+  endif()
   set(ptx ${CMAKE_CURRENT_BINARY_DIR}/${name}.ptx)
   add_custom_command(
     OUTPUT ${ptx}
-    COMMAND ${GPUETA_NVCC} -ptx -std=c++17 -arch=compute_75 -I${PROJECT_SOURCE_DIR} -MD -MF ${ptx}.d -o ${ptx}
+    COMMAND ${GPUETA_NVCC} -ptx -std=c++17 -arch=${architecture} -I${PROJECT_SOURCE_DIR} -MD -MF ${ptx}.d -o ${ptx}
             ${CMAKE_CURRENT_SOURCE_DIR}/${source}
     MAIN_DEPENDENCY ${source} DEPFILE ${ptx}.d
     COMMENT "Compiling ${source} to PTX" VERBATIM)

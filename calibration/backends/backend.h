@@ -63,6 +63,12 @@ class Backend {
   // May measure, for up to about five seconds.
   virtual absl::StatusOr<DeviceSpec> Describe() = 0;
 
+  // What parts of the device do at most, by kernels that do nothing else, named with the
+  // unit, e.g. "l2_latency_ns"; for people. May measure, for some seconds.
+  virtual absl::StatusOr<std::map<std::string, double>> MeasureLimits() {
+    return absl::UnimplementedError("not measured");
+  }
+
   // Host time to issue one kernel in eager mode, in µs.
   virtual absl::StatusOr<double> MeasureHostIssueUs() { return absl::UnimplementedError("not measured"); }
 

@@ -1,6 +1,5 @@
 #include "calibration/backends/backends.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "calibration/backends/cpu/cpu_backend.h"
@@ -14,10 +13,6 @@ namespace {
 constexpr std::string_view kCuda = "cuda:";
 constexpr std::string_view kReplay = "replay:";
 
-bool IsNumber(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 }  // namespace
 
 ChosenDevice ChooseDevice() {
@@ -27,15 +22,22 @@ ChosenDevice ChooseDevice() {
   return {.device = "cuda:0", .reason = devices == 1 ? "the only GPU" : fmt::format("the first of {} GPUs", devices)};
 }
 
+std::optional<int> CudaOrdinalOf(std::string_view device) {
+  if (!device.starts_with(kCuda)) return std::nullopt;
+  int ordinal = 0;
+  const char* end = device.data() + device.size();
+  const auto [parsed, error] = std::from_chars(device.data() + kCuda.size(), end, ordinal);
+  if (error != std::errc() || parsed != end || ordinal < 0) return std::nullopt;
+  return ordinal;
+}
+
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, const OpenOptions& options) {
   if (device == "auto") return OpenBackend(ChooseDevice().device, options);
-  if (device.starts_with(kCuda) && IsNumber(device.substr(kCuda.size()))) {
-    int ordinal = 0;
-    std::from_chars(device.data() + kCuda.size(), device.data() + device.size(), ordinal);
+  if (const std::optional<int> ordinal = CudaOrdinalOf(device); ordinal.has_value()) {
     CudaOptions cuda;
     if (options.timing.has_value()) cuda.timing = *options.timing;
     cuda.own_kernels = options.own_kernels;
-    absl::StatusOr<std::unique_ptr<Backend>> backend = OpenCudaBackend(ordinal, cuda);
+    absl::StatusOr<std::unique_ptr<Backend>> backend = OpenCudaBackend(*ordinal, cuda);
     if (absl::IsFailedPrecondition(backend.status())) {
       return FailedPrecondition("{}: {}; use cpu or replay:FILE.csv", device, MessageOf(backend.status()));
     }

@@ -19,6 +19,9 @@ struct ChosenDevice {
 };
 ChosenDevice ChooseDevice();
 
+// N of "cuda:N"; nullopt for another name.
+std::optional<int> CudaOrdinalOf(std::string_view device);
+
 class ManifestKernels;  // calibration/backends/manifest/manifest_kernels.h
 
 struct OpenOptions {

@@ -42,6 +42,8 @@ TEST(OpenBackendTest, RejectsWhatItCannotOpen) {
   } kCases[] = {
       {"cuda:", absl::StatusCode::kInvalidArgument, "expected auto, cpu, cuda:N or replay:FILE.csv"},
       {"cuda:one", absl::StatusCode::kInvalidArgument, "expected auto, cpu, cuda:N or replay:FILE.csv"},
+      {"cuda:99999999999", absl::StatusCode::kInvalidArgument, "expected auto, cpu, cuda:N or replay:FILE.csv"},
+      {"cuda:-1", absl::StatusCode::kInvalidArgument, "expected auto, cpu, cuda:N or replay:FILE.csv"},
       {"gpu", absl::StatusCode::kInvalidArgument, "device \"gpu\""},
       {"", absl::StatusCode::kInvalidArgument, "device \"\""},
       {"replay:/nonexistent/file.csv", absl::StatusCode::kNotFound, "/nonexistent/file.csv"},

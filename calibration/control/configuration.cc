@@ -13,8 +13,16 @@ bool RestrictsUpwards(Knob knob) { return knob == Knob::kContention || knob == K
 
 constexpr double kRounding = 1e-6;  // of a step
 
+// Whole steps before `most` is reached.
 std::size_t StepsOf(const KnobRange& range) {
-  return static_cast<std::size_t>(std::max(0.0, std::floor((range.most - range.least) / range.step + kRounding)));
+  return static_cast<std::size_t>(std::max(0.0, std::ceil((range.most - range.least) / range.step - kRounding)));
+}
+
+bool IsValueOf(const KnobRange& range, double value) {
+  if (std::abs(value - range.most) <= kRounding * range.step) return true;
+  const double steps = (value - range.least) / range.step;
+  return std::abs(steps - std::round(steps)) <= kRounding && steps > -1 + kRounding &&
+         std::round(steps) < static_cast<double>(StepsOf(range));
 }
 
 }  // namespace
@@ -43,12 +51,7 @@ Configuration Unrestricted(const ControlSpace& space) {
 bool IsPossible(const ControlSpace& space, const Configuration& configuration) {
   for (const Knob knob : kKnobs) {
     const auto& range = space.range(knob);
-    if (!range.has_value()) continue;
-    const double steps = (At(configuration, knob) - range->least) / range->step;
-    if (!(std::abs(steps - std::round(steps)) <= kRounding && steps > -1 + kRounding &&
-          std::round(steps) <= static_cast<double>(StepsOf(*range)))) {
-      return false;
-    }
+    if (range.has_value() && !IsValueOf(*range, At(configuration, knob))) return false;
   }
   const auto& contention = space.range(Knob::kContention);
   const auto& units = space.range(Knob::kUnits);
@@ -58,9 +61,10 @@ bool IsPossible(const ControlSpace& space, const Configuration& configuration) {
 
 std::vector<double> ValuesOf(const KnobRange& range) {
   std::vector<double> values;
-  for (std::size_t step = 0; step <= StepsOf(range); ++step) {
+  for (std::size_t step = 0; step < StepsOf(range); ++step) {
     values.push_back(range.least + static_cast<double>(step) * range.step);
   }
+  values.push_back(range.most);
   return values;
 }
 

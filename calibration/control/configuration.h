@@ -22,7 +22,7 @@ inline constexpr Knob kKnobs[] = {Knob::kUnits, Knob::kCoreClock, Knob::kMemoryC
 inline constexpr std::size_t kKnobCount = std::size(kKnobs);
 std::string_view Name(Knob knob);
 
-// Values least, least + step, … up to most.
+// Values least, least + step, … below most, and most.
 struct KnobRange {
   double least = 0;
   double most = 0;

@@ -41,6 +41,17 @@ TEST(ConfigurationTest, OnlyValuesOfTheRangeArePossible) {
   EXPECT_EQ(ValuesOf(*TwoCores().range(Knob::kContention)).size(), 21U);
 }
 
+// SMs of a GPU come in groups that need not divide their number.
+TEST(ConfigurationTest, TheMostIsPossibleOffTheSteps) {
+  ControlSpace space;
+  space.range(Knob::kUnits) = KnobRange{.least = 8, .most = 28, .step = 8};
+  EXPECT_THAT(ValuesOf(*space.range(Knob::kUnits)), ::testing::ElementsAre(8, 16, 24, 28));
+  EXPECT_TRUE(IsPossible(space, Unrestricted(space)));
+  EXPECT_TRUE(IsPossible(space, Of(24, 0)));
+  EXPECT_FALSE(IsPossible(space, Of(20, 0)));
+  EXPECT_FALSE(IsPossible(space, Of(32, 0)));
+}
+
 TEST(ConfigurationTest, SaysWhatIsRestricted) {
   EXPECT_EQ(Describe(TwoCores(), Of(1, 0.35)), "units 1 of 2, contention 0.35");
 }

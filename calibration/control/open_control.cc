@@ -2,6 +2,7 @@
 
 #include "calibration/backends/backends.h"
 #include "calibration/control/cpu/cpu_control.h"
+#include "calibration/control/cuda/cuda_control.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
@@ -13,10 +14,14 @@ absl::StatusOr<std::unique_ptr<DeviceControl>> OpenDeviceControl(std::string_vie
     return OpenCpuControl(
         {.allow_card_settings = options.allow_card_settings, .guard = {.state_directory = options.state_directory}});
   }
-  if (chosen.starts_with("cuda:")) {
-    return FailedPrecondition("{}: only the CPU can be made to act like another device so far; use cpu", chosen);
+  if (const std::optional<int> ordinal = CudaOrdinalOf(chosen); ordinal.has_value()) {
+    absl::StatusOr<std::unique_ptr<DeviceControl>> control = OpenCudaControl(
+        *ordinal,
+        {.allow_card_settings = options.allow_card_settings, .guard = {.state_directory = options.state_directory}});
+    if (control.ok()) return control;
+    return Prefixed(control.status(), chosen);
   }
-  return InvalidArgument("device \"{}\": a host that acts like another device is auto or cpu", device);
+  return InvalidArgument("device \"{}\": a host that acts like another device is auto, cpu or cuda:N", device);
 }
 
 }  // namespace gpueta

@@ -17,7 +17,7 @@ struct ControlOptions {
   std::string state_directory;  // of their journal; empty: DefaultStateDirectory()
 };
 
-// "cpu" or "auto". INVALID_ARGUMENT for another name; FAILED_PRECONDITION when
+// "cpu", "cuda:N" or "auto" (the first GPU, else the CPU). INVALID_ARGUMENT for another name; FAILED_PRECONDITION when
 // the device cannot be restricted here, saying why.
 absl::StatusOr<std::unique_ptr<DeviceControl>> OpenDeviceControl(std::string_view device,
                                                                  const ControlOptions& options = {});

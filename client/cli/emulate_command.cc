@@ -159,7 +159,8 @@ void AddEmulate(CLI::App& app, const Globals& globals, Chosen& chosen) {
                    "Its spec: header and one row, as `gpueta measure --capabilities` writes it on that device "
                    "[the catalogue's]")
       ->check(CLI::ExistingFile);
-  emulate->add_option("--on", args->on, "Device of this machine to restrict: auto or cpu")->capture_default_str();
+  emulate->add_option("--on", args->on, "Device of this machine to restrict: auto, cpu or cuda:N")
+      ->capture_default_str();
   emulate->add_option("--launch-us", args->launch_us, "What a kernel that does nothing takes on it, where known")
       ->check(CLI::PositiveNumber);
   emulate->add_flag("--allow-card-settings", args->allow_card_settings,

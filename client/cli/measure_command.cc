@@ -96,6 +96,12 @@ absl::Status MeasureSpec(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
   GPUETA_ASSIGN_OR_RETURN(const DeviceRates measured, MeasureRates(*backend, SteadyMicroseconds));
   const DeviceSpec& spec = measured.spec;
+  std::map<std::string, double> limits;
+  if (auto measured_limits = backend->MeasureLimits(); measured_limits.ok()) {
+    limits = *std::move(measured_limits);
+  } else if (!absl::IsUnimplemented(measured_limits.status())) {
+    return measured_limits.status();
+  }
   GPUETA_ASSIGN_OR_RETURN(const std::string row, SpecRow(spec));
   GPUETA_RETURN_IF_ERROR(WriteWholeFile(args.out, row));
   if (globals.json) {
@@ -103,11 +109,13 @@ absl::Status MeasureSpec(const MeasureArgs& args, const Globals& globals) {
                                       {"fp32_tflops", spec.fp32_tflops},
                                       {"mem_bandwidth_gb_s", spec.mem_bandwidth_gb_s},
                                       {"launch_us", measured.launch_us},
+                                      {"limits", limits},
                                       {"path", args.out}}
                            .dump());
   } else {
     fmt::print("{}: {} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, a launch {:.3g} us; written to {}\n", spec.slug,
                spec.sm_count, spec.fp32_tflops, spec.mem_bandwidth_gb_s, measured.launch_us, args.out);
+    for (const auto& [name, figure] : limits) fmt::print("  {} {:.4g}\n", name, figure);
   }
   return absl::OkStatus();
 }

@@ -228,7 +228,7 @@ TEST_F(CliTest, EmulateNamesWhatItCannotDo) {
   };
   const std::string spec = Write("spec.csv", "slug,mem_bandwidth_gb_s,fp32_tflops\nmine,20,0.2\n");
   ExpectOneLine(emulate({"--device", "t4", "--on", "cuda:0"}), HasSubstr("cuda:0"));
-  ExpectOneLine(emulate({"--device", "t4", "--on", "replay:rows.csv"}), HasSubstr("auto or cpu"));
+  ExpectOneLine(emulate({"--device", "t4", "--on", "replay:rows.csv"}), HasSubstr("auto, cpu or cuda:N"));
   ExpectOneLine(emulate({"--device", "t44"}), HasSubstr("t4"));
   ExpectOneLine(emulate({"--device", "yours", "--spec", spec}), HasSubstr("mine"));
   ExpectOneLine(emulate({"--device", "mine", "--spec", Write("bad.csv", "slug\nmine\n")}), HasSubstr("bad.csv"));

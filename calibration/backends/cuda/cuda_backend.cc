@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "calibration/backends/cuda/device/capabilities.h"
+#include "calibration/backends/cuda/device/microbenchmarks.h"
 #include "calibration/backends/cuda/events.h"
 #include "calibration/backends/cuda/prepared_graph.h"
 #include "calibration/backends/cuda/prepared_kernel.h"
@@ -57,8 +58,17 @@ class CudaBackend : public Backend {
   absl::StatusOr<DeviceSpec> Describe() override {
     DeviceSpec spec = SpecOf(parts_.device->properties());
     if (spec.fp32_tflops > 0 && spec.mem_bandwidth_gb_s > 0) return spec;
-    GPUETA_ASSIGN_OR_RETURN(const Capabilities measured, MeasureCapabilities(*this, context_.time.now));
-    return WithCapabilities(std::move(spec), measured);
+    // What is missing for one of the two, the other may tell.
+    const absl::StatusOr<Capabilities> reached = MeasureCapabilities(*this, context_.time.now);
+    const absl::StatusOr<Microbenchmarks> micro = RunMicrobenchmarks(context_.device, context_.time);
+    if (!reached.ok() && !micro.ok()) return reached.status();
+    if (reached.ok()) spec = WithCapabilities(std::move(spec), *reached);
+    return micro.ok() ? WithMicrobenchmarks(std::move(spec), *micro) : spec;
+  }
+
+  absl::StatusOr<std::map<std::string, double>> MeasureLimits() override {
+    GPUETA_ASSIGN_OR_RETURN(const Microbenchmarks measured, RunMicrobenchmarks(context_.device, context_.time));
+    return FiguresOf(measured, context_.device.properties().l2_bytes);
   }
 
   absl::StatusOr<double> MeasureHostIssueUs() override {

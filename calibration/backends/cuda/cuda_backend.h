@@ -36,4 +36,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(CudaParts parts, const 
 // FAILED_PRECONDITION saying what is missing; NOT_FOUND for another ordinal.
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int ordinal, const CudaOptions& options = {});
 
+// On a device that is open, or on a part of one, which must be the calling thread's
+// (CudaDevice::Activate) now and while the backend is used: libraries are opened
+// there. `card`: null for none. Without records of kernels.
+absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackendOn(std::unique_ptr<CudaDevice> device,
+                                                           std::unique_ptr<Card> card, const CudaOptions& options = {});
+
 }  // namespace gpueta

@@ -8,4 +8,9 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int, const CudaOptions&
   return OpenCudaDriver().status();  // says so
 }
 
+absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackendOn(std::unique_ptr<CudaDevice>, std::unique_ptr<Card>,
+                                                           const CudaOptions&) {
+  return OpenCudaDriver().status();
+}
+
 }  // namespace gpueta

@@ -4,6 +4,8 @@
 #include "calibration/backends/cuda/cuda_backend.h"
 #include "calibration/backends/cuda/ops/cublaslt_library.h"
 #include "calibration/backends/cuda/ops/cudnn_library.h"
+#include "calibration/backends/cuda/ops/kernels_ptx.h"
+#include "calibration/backends/cuda/ops/moe/moe_library.h"
 #include "calibration/backends/cuda/ops/vector_library.h"
 #include "calibration/backends/manifest/manifest_library.h"
 #include "core/base/errors.h"
@@ -21,6 +23,22 @@ void Add(absl::StatusOr<Part> part, std::string_view disabled, Place&& place, st
   }
 }
 
+// Every library that is there, opened on the parts' device.
+void AddLibraries(CudaParts& parts, const CudaOptions& options) {
+  const auto add_library = [&](std::unique_ptr<OperatorLibrary> library) {
+    parts.libraries.push_back(std::move(library));
+  };
+  Add(OpenCublasLt(*parts.device), "no matrix products and no mixtures of experts (cuBLASLt)", add_library,
+      parts.notes);
+  if (!parts.libraries.empty()) {
+    Add(LoadMoeLibrary(*parts.device, *parts.libraries.front(), MoeKernelsPtx()), "no mixtures of experts", add_library,
+        parts.notes);
+  }
+  Add(OpenCudnn(*parts.device), "no convolutions and no attention (cuDNN)", add_library, parts.notes);
+  Add(LoadVectorLibrary(*parts.device, VectorKernelsPtx()), "no vector operators", add_library, parts.notes);
+  if (options.own_kernels != nullptr) add_library(MakeManifestLibrary(*parts.device, *options.own_kernels));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int ordinal, const CudaOptions& options) {
@@ -34,13 +52,16 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(int ordinal, const Cuda
   Add(
       driver->OpenCard(ordinal), "clocks, power and throttling go unnoticed (NVML)",
       [&](std::unique_ptr<Card> card) { parts.card = std::move(card); }, parts.notes);
-  const auto add_library = [&](std::unique_ptr<OperatorLibrary> library) {
-    parts.libraries.push_back(std::move(library));
-  };
-  Add(OpenCublasLt(*parts.device), "no matrix products (cuBLASLt)", add_library, parts.notes);
-  Add(OpenCudnn(*parts.device), "no convolutions (cuDNN)", add_library, parts.notes);
-  Add(LoadVectorLibrary(*parts.device, VectorKernelsPtx()), "no vector operators", add_library, parts.notes);
-  if (options.own_kernels != nullptr) add_library(MakeManifestLibrary(*parts.device, *options.own_kernels));
+  AddLibraries(parts, options);
+  return MakeCudaBackend(std::move(parts), options);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackendOn(std::unique_ptr<CudaDevice> device,
+                                                           std::unique_ptr<Card> card, const CudaOptions& options) {
+  CudaParts parts;
+  parts.device = std::move(device);
+  parts.card = std::move(card);
+  AddLibraries(parts, options);
   return MakeCudaBackend(std::move(parts), options);
 }
 

@@ -4,15 +4,20 @@
 #include <utility>
 #include <vector>
 
+#include "calibration/backends/cuda/cuda_backend.h"
 #include "calibration/backends/cuda/device/capabilities.h"
 #include "calibration/backends/cuda/device/identity.h"
+#include "calibration/backends/cuda/driver/cuda_driver.h"
+#include "calibration/backends/cuda/ops/kernels_ptx.h"
 #include "calibration/control/card/nvml_settings.h"
+#include "calibration/control/cuda/sm_antagonist.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
 namespace {
 
 constexpr double kCacheStep = 0.05;
+constexpr double kDutyStep = 0.05;
 
 // A range from `most` downwards, whatever remains below the last step left out.
 KnobRange Downwards(double most, double least, double step) {
@@ -29,7 +34,11 @@ class CudaControl : public DeviceControl {
     GPUETA_ASSIGN_OR_RETURN(const SmPartitions smallest, host_.device->SplitSms(1));
     const DeviceProperties& properties = host_.device->properties();
     const double group = smallest.chosen->properties().sm_count;
-    space_.range(Knob::kUnits) = Downwards(properties.sm_count, group, group);
+    space_.range(Knob::kUnits) =
+        KnobRange{.least = group, .most = static_cast<double>(properties.sm_count), .step = group};
+    if (host_.contend != nullptr && properties.sm_count >= 2 * group) {
+      space_.range(Knob::kContention) = KnobRange{.least = 0, .most = 1, .step = kDutyStep};
+    }
     if (properties.persisting_l2_bytes > 0 && properties.l2_bytes > 0) {
       const double most =
           static_cast<double>(properties.persisting_l2_bytes) / static_cast<double>(properties.l2_bytes);
@@ -45,7 +54,7 @@ class CudaControl : public DeviceControl {
     if (!IsPossible(space_, configuration)) {
       return InvalidArgument("configuration: {} cannot be made", gpueta::Describe(space_, configuration));
     }
-    backend_.reset();
+    GPUETA_RETURN_IF_ERROR(Release());
     if (clock_ != nullptr) {
       GPUETA_RETURN_IF_ERROR(
           clock_->Set(std::string(kSmClockSetting), fmt::format("{:g}", At(configuration, Knob::kCoreClock))));
@@ -56,11 +65,10 @@ class CudaControl : public DeviceControl {
       GPUETA_RETURN_IF_ERROR(host_.device->SetAsideL2(static_cast<std::size_t>(set_aside)));
       left_l2_mb_ = (l2_bytes - set_aside) / static_cast<double>(1 << 20);
     }
-    GPUETA_ASSIGN_OR_RETURN(SmPartitions parts,
-                            host_.device->SplitSms(static_cast<int>(std::lround(At(configuration, Knob::kUnits)))));
-    units_ = parts.chosen->properties().sm_count;
-    GPUETA_ASSIGN_OR_RETURN(backend_, host_.open_backend(std::move(parts.chosen)));
-    return backend_.get();
+    const absl::Status opened = OpenPart(configuration);
+    if (opened.ok()) return backend_.get();
+    Release().IgnoreError();
+    return opened;
   }
 
   absl::StatusOr<DeviceSpec> MeasureSpec() override {
@@ -77,17 +85,37 @@ class CudaControl : public DeviceControl {
   }
 
   // Samples taken at other clocks are dropped by the backend itself.
-  std::string Disturbance() const override { return ""; }
+  std::string Disturbance() const override { return contention_ != nullptr ? contention_->Disturbance() : ""; }
 
   absl::Status Restore() override {
-    backend_.reset();
-    absl::Status restored =
-        space_.range(Knob::kCacheSetAside).has_value() ? host_.device->SetAsideL2(0) : absl::OkStatus();
+    absl::Status restored = Release();
+    if (space_.range(Knob::kCacheSetAside).has_value()) restored.Update(host_.device->SetAsideL2(0));
     if (clock_ != nullptr) restored.Update(clock_->Restore());
     return restored;
   }
 
  private:
+  absl::Status OpenPart(const Configuration& configuration) {
+    GPUETA_ASSIGN_OR_RETURN(SmPartitions parts,
+                            host_.device->SplitSms(static_cast<int>(std::lround(At(configuration, Knob::kUnits)))));
+    units_ = parts.chosen->properties().sm_count;
+    const double duty = space_.range(Knob::kContention).has_value() ? At(configuration, Knob::kContention) : 0;
+    if (duty > 0) {
+      if (parts.rest == nullptr) return FailedPrecondition("contention: no SMs are left beside {}", units_);
+      GPUETA_ASSIGN_OR_RETURN(contention_, host_.contend(std::move(parts.rest), duty));
+    }
+    GPUETA_RETURN_IF_ERROR(parts.chosen->Activate());
+    GPUETA_ASSIGN_OR_RETURN(backend_, host_.open_backend(std::move(parts.chosen)));
+    return absl::OkStatus();
+  }
+
+  // The parts' contexts end with them; the thread is to have the device's again.
+  absl::Status Release() {
+    contention_.reset();
+    backend_.reset();
+    return host_.device->Activate();
+  }
+
   absl::Status InitClock(const GuardOptions& guard) {
     GPUETA_ASSIGN_OR_RETURN(const CardInfo info, host_.card->Info());
     GPUETA_ASSIGN_OR_RETURN(const std::vector<double> clocks, host_.card->SmClocks(info.max_memory_clock_mhz));
@@ -102,6 +130,7 @@ class CudaControl : public DeviceControl {
   CudaHost host_;
   ControlSpace space_;
   std::unique_ptr<GuardedCard> clock_;
+  std::unique_ptr<Contention> contention_;
   std::unique_ptr<Backend> backend_;
   int units_ = 0;
   double left_l2_mb_ = 0;
@@ -113,6 +142,23 @@ absl::StatusOr<std::unique_ptr<DeviceControl>> MakeCudaControl(CudaHost host, co
   auto control = std::make_unique<CudaControl>(std::move(host));
   GPUETA_RETURN_IF_ERROR(control->Init(options));
   return control;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceControl>> OpenCudaControl(int ordinal, const CudaControlOptions& options) {
+  GPUETA_ASSIGN_OR_RETURN(std::unique_ptr<CudaDriver> opened, OpenCudaDriver());
+  const std::shared_ptr<CudaDriver> driver = std::move(opened);
+  // Without NVML clocks and throttling go unnoticed.
+  const auto card = [driver, ordinal] {
+    absl::StatusOr<std::unique_ptr<Card>> found = driver->OpenCard(ordinal);
+    return found.ok() ? *std::move(found) : nullptr;
+  };
+  CudaHost host{.card = card(), .clock = SteadyMicroseconds};
+  GPUETA_ASSIGN_OR_RETURN(host.device, driver->Open(ordinal));
+  host.open_backend = [card](std::unique_ptr<CudaDevice> part) { return OpenCudaBackendOn(std::move(part), card()); };
+  host.contend = [](std::unique_ptr<CudaDevice> rest, double duty) -> absl::StatusOr<std::unique_ptr<Contention>> {
+    return SmAntagonist::Start(std::move(rest), duty, MicroKernelsPtx());
+  };
+  return MakeCudaControl(std::move(host), options);
 }
 
 }  // namespace gpueta

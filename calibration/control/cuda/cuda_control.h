@@ -1,5 +1,5 @@
-// A GPU as a host: fewer SMs, less of the L2 cache, and where allowed a lower
-// clock.
+// A GPU as a host: fewer SMs, contended bandwidth, less of the L2 cache, and where
+// allowed a lower clock.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include "calibration/backends/cuda/driver/card.h"
 #include "calibration/backends/cuda/driver/cuda_device.h"
 #include "calibration/control/card/guarded_card.h"
+#include "calibration/control/cuda/contention.h"
 #include "calibration/control/device_control.h"
 
 namespace gpueta {
@@ -17,8 +18,10 @@ namespace gpueta {
 struct CudaHost {
   std::unique_ptr<CudaDevice> device;
   std::unique_ptr<Card> card;  // null: the clock stays as it is
-  // On a part of the device; libraries are opened on that part.
+  // On a part of the device, which is the thread's then; libraries are opened on it.
   std::function<absl::StatusOr<std::unique_ptr<Backend>>(std::unique_ptr<CudaDevice>)> open_backend;
+  // From the SMs that are left, for a share of the time; empty: no contention.
+  std::function<absl::StatusOr<std::unique_ptr<Contention>>(std::unique_ptr<CudaDevice>, double duty)> contend;
   MicrosecondClock clock;
 };
 
@@ -27,11 +30,15 @@ struct CudaControlOptions {
   GuardOptions guard;
 };
 
-// Knobs: units are SMs, by green contexts; cache_set_aside is the part of the L2
-// cache kept for accesses that are marked as persisting, of which there are
-// none; core_clock_mhz with allow_card_settings, locked through NVML. Contention
-// and the memory clock are not there yet. UNIMPLEMENTED before CUDA 12.4; errors
-// as GuardedCard::Open.
+// Knobs: units are SMs, by green contexts; contention comes from the SMs that are
+// left; cache_set_aside is the part of the L2 cache kept for accesses that are
+// marked as persisting, of which there are none; core_clock_mhz with
+// allow_card_settings, locked through NVML. The memory clock is not there yet.
+// UNIMPLEMENTED before CUDA 12.4; errors as GuardedCard::Open.
 absl::StatusOr<std::unique_ptr<DeviceControl>> MakeCudaControl(CudaHost host, const CudaControlOptions& options);
+
+// Of device `ordinal` of this machine. Errors as CudaDriver::Open and
+// MakeCudaControl.
+absl::StatusOr<std::unique_ptr<DeviceControl>> OpenCudaControl(int ordinal, const CudaControlOptions& options);
 
 }  // namespace gpueta

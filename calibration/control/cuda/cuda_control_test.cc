@@ -1,4 +1,5 @@
-// On a simulated GPU: units and clocks have an effect, the L2 cache has none.
+// On a simulated GPU: units, clocks and contention have an effect, the L2 cache has
+// none.
 #include "calibration/control/cuda/cuda_control.h"
 
 #include <gmock/gmock.h>
@@ -10,6 +11,7 @@
 #include "calibration/backends/cuda/cuda_backend.h"
 #include "calibration/backends/cuda/simulated/simulated_library.h"
 #include "calibration/control/emulate.h"
+#include "calibration/control/open_control.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
@@ -17,6 +19,16 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::TempDir;
+
+class SimulatedContention : public Contention {
+ public:
+  SimulatedContention(SimulatedState& state, double duty) : state_(state) { state_.contention = duty; }
+  ~SimulatedContention() override { state_.contention = 0; }
+  std::string Disturbance() const override { return "a simulated disturbance"; }
+
+ private:
+  SimulatedState& state_;
+};
 
 class Host {
  public:
@@ -32,6 +44,11 @@ class Host {
       parts.time = driver.Time();
       return MakeCudaBackend(std::move(parts), {});
     };
+    host.contend = [this](std::unique_ptr<CudaDevice> rest,
+                          double duty) -> absl::StatusOr<std::unique_ptr<Contention>> {
+      contending_sms = rest->properties().sm_count;
+      return std::make_unique<SimulatedContention>(driver.state(), duty);
+    };
     return MakeCudaControl(std::move(host),
                            {.allow_card_settings = allow_card_settings,
                             .guard = {.state_directory = state_directory, .program = GPUETA_CARD_GUARD_BINARY}});
@@ -39,6 +56,7 @@ class Host {
   ~Host() { std::filesystem::remove_all(state_directory); }
 
   SimulatedDriver driver;
+  int contending_sms = 0;
   std::string state_directory = TempDir() + "cuda_control_test." + std::to_string(getpid());
 };
 
@@ -59,6 +77,51 @@ TEST(CudaControlTest, FewerSmsComputeSlower) {
   EXPECT_NEAR(half.fp32_tflops / whole.fp32_tflops, 0.5, 0.03);
   EXPECT_NEAR(half.mem_bandwidth_gb_s / whole.mem_bandwidth_gb_s, 1, 0.05);
   EXPECT_EQ(half.sm_count, 36);
+}
+
+TEST(CudaControlTest, OtherSmsTakeBandwidthAwayUntilItIsRestored) {
+  Host host;
+  const auto control = host.Open(false).value();
+  Configuration half = With(*control, Knob::kUnits, 36);
+  ASSERT_TRUE(control->Apply(half).ok());
+  const DeviceSpec alone = control->MeasureSpec().value();
+  EXPECT_EQ(control->Disturbance(), "");
+  At(half, Knob::kContention) = 0.5;
+  ASSERT_TRUE(control->Apply(half).ok());
+  EXPECT_EQ(host.contending_sms, 36);
+  const DeviceSpec contended = control->MeasureSpec().value();
+  EXPECT_NEAR(contended.mem_bandwidth_gb_s / alone.mem_bandwidth_gb_s, 1 - 0.5 * SimulatedGpu().contended_share, 0.02);
+  EXPECT_NEAR(contended.fp32_tflops / alone.fp32_tflops, 1, 0.02);
+  EXPECT_EQ(control->Disturbance(), "a simulated disturbance");
+  ASSERT_TRUE(control->Restore().ok());
+  EXPECT_EQ(host.driver.state().contention, 0);
+}
+
+TEST(CudaControlTest, OpeningAGpuThatIsNotThereSaysWhichAndWhy) {
+  if (OpenCudaDriver().ok()) GTEST_SKIP() << "there is one";
+  const absl::Status status = OpenDeviceControl("cuda:0").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(status), ::testing::StartsWith("cuda:0: "));
+  EXPECT_EQ(OpenDeviceControl("cuda:x").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// On Hopper 132 SMs are split by eights.
+TEST(CudaControlTest, AllSmsAreUsedThoughGroupsDoNotDivideThem) {
+  SimulatedGpu gpu;
+  gpu.properties.sm_count = 70;
+  Host host(gpu);
+  const auto control = host.Open(false).value();
+  ASSERT_TRUE(control->Apply(Unrestricted(control->space())).ok());
+  EXPECT_EQ(control->MeasureSpec()->sm_count, 70);
+  ASSERT_TRUE(control->Apply(With(*control, Knob::kUnits, 68)).ok());
+  EXPECT_EQ(control->MeasureSpec()->sm_count, 68);
+}
+
+TEST(CudaControlTest, ADeviceOfOneGroupHasNothingToContendFrom) {
+  SimulatedGpu gpu;
+  gpu.properties.sm_count = 4;
+  Host host(gpu);
+  EXPECT_FALSE(host.Open(false).value()->space().range(Knob::kContention).has_value());
 }
 
 TEST(CudaControlTest, ClocksAreSetOnlyIfAllowedAndRestored) {
@@ -108,6 +171,32 @@ TEST(CudaControlTest, ASmallerGpuIsPredictedFromALargerOne) {
   const auto emulation = Emulate(*control, target, model, {}, host.driver.Time().now);
   ASSERT_TRUE(emulation.ok()) << emulation.status();
   EXPECT_THAT(emulation->configuration_text, ::testing::ContainsRegex("units (16|20) of 72"));
+  EXPECT_NEAR(emulation->estimate.latency_us.p50 / true_us, 1, 0.05);
+  EXPECT_LE(true_us, emulation->estimate.latency_us.p99);
+}
+
+// A GPU with half the SMs and less than half the bandwidth: SMs alone do not make it.
+TEST(CudaControlTest, AGpuOfLessBandwidthIsPredictedByContention) {
+  SimulatedGpu small;
+  small.properties.sm_count /= 2;
+  for (auto& [dtype, tflops] : small.tflops) tflops /= 2;
+  small.bandwidth_gb_s *= 0.6;
+  std::vector<Kernel> model;
+  for (const std::int64_t n : {1024, 2048, 4096}) {
+    model.push_back({.dtype = DType::kFp32, .work = Gemm{.m = 1024, .n = n, .k = 1024}});
+    model.push_back({.dtype = DType::kFp32, .work = Vector{.op = "add", .rows = 8192, .cols = n, .operands = 2}});
+  }
+  Host truth(small);
+  const auto alone = truth.Open(false).value();
+  Backend& backend = **alone->Apply(Unrestricted(alone->space()));
+  const double true_us = MeasureGraph(backend, model, {}, truth.driver.Time().now)->total.latency_us;
+  const DeviceRates target{.spec = alone->MeasureSpec().value()};
+
+  Host host;
+  const auto control = host.Open(false).value();
+  const auto emulation = Emulate(*control, target, model, {}, host.driver.Time().now);
+  ASSERT_TRUE(emulation.ok()) << emulation.status();
+  EXPECT_GT(At(emulation->configuration, Knob::kContention), 0.3);
   EXPECT_NEAR(emulation->estimate.latency_us.p50 / true_us, 1, 0.05);
   EXPECT_LE(true_us, emulation->estimate.latency_us.p99);
 }

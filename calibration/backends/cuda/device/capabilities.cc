@@ -30,6 +30,20 @@ double ShortestUs(Backend& backend, const Kernel& kernel, const MicrosecondClock
   return measured.ok() ? measured->measurement.latency_us : 0;
 }
 
+// An unknown cell.
+void Fill(double& cell, double value) {
+  if (cell <= 0) cell = value;
+}
+void FillRate(double& cell, const std::map<DType, double>& rates, DType dtype) {
+  if (const auto at = rates.find(dtype); at != rates.end()) Fill(cell, at->second);
+}
+void FillTensorRates(DeviceSpec& spec, const std::map<DType, double>& rates) {
+  FillRate(spec.tf32_tensor_tflops, rates, DType::kTf32);
+  FillRate(spec.fp16_tensor_tflops, rates, DType::kFp16);
+  FillRate(spec.bf16_tensor_tflops, rates, DType::kBf16);
+  FillRate(spec.int8_tensor_tops, rates, DType::kInt8);
+}
+
 }  // namespace
 
 absl::StatusOr<Capabilities> MeasureCapabilities(Backend& backend, const MicrosecondClock& clock) {
@@ -58,20 +72,20 @@ absl::StatusOr<Capabilities> MeasureCapabilities(Backend& backend, const Microse
 }
 
 DeviceSpec WithCapabilities(DeviceSpec spec, const Capabilities& measured) {
-  const auto fill = [](double& cell, double value) {
-    if (cell <= 0) cell = value;
-  };
-  const auto fill_rate = [&](double& cell, DType dtype) {
-    if (const auto at = measured.tflops.find(dtype); at != measured.tflops.end()) fill(cell, at->second);
-  };
-  fill_rate(spec.fp64_tflops, DType::kFp64);
-  fill_rate(spec.fp32_tflops, DType::kFp32);
-  fill_rate(spec.tf32_tensor_tflops, DType::kTf32);
-  fill_rate(spec.fp16_tensor_tflops, DType::kFp16);
-  fill_rate(spec.bf16_tensor_tflops, DType::kBf16);
-  fill_rate(spec.fp8_tensor_tflops, DType::kFp8);
-  fill_rate(spec.int8_tensor_tops, DType::kInt8);
-  fill(spec.mem_bandwidth_gb_s, measured.bandwidth_gb_s);
+  FillRate(spec.fp64_tflops, measured.tflops, DType::kFp64);
+  FillRate(spec.fp32_tflops, measured.tflops, DType::kFp32);
+  FillTensorRates(spec, measured.tflops);
+  FillRate(spec.fp8_tensor_tflops, measured.tflops, DType::kFp8);
+  Fill(spec.mem_bandwidth_gb_s, measured.bandwidth_gb_s);
+  return spec;
+}
+
+DeviceSpec WithMicrobenchmarks(DeviceSpec spec, const Microbenchmarks& measured) {
+  FillRate(spec.fp64_tflops, measured.fma_tflops, DType::kFp64);
+  FillRate(spec.fp32_tflops, measured.fma_tflops, DType::kFp32);
+  FillRate(spec.fp16_vector_tflops, measured.fma_tflops, DType::kFp16);
+  FillTensorRates(spec, measured.tensor_tflops);
+  Fill(spec.mem_bandwidth_gb_s, measured.copy_gb_s);
   return spec;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "calibration/backends/backend.h"
+#include "calibration/backends/cuda/device/microbenchmarks.h"
 #include "core/device/spec.h"
 #include "core/ops/dtype.h"
 
@@ -22,5 +23,8 @@ absl::StatusOr<Capabilities> MeasureCapabilities(Backend& backend, const Microse
 
 // With them in the spec's unknown cells.
 DeviceSpec WithCapabilities(DeviceSpec spec, const Capabilities& measured);
+// The same of what neither products nor copies could tell: rates without tensor cores of
+// fp16, and all others where a library is missing.
+DeviceSpec WithMicrobenchmarks(DeviceSpec spec, const Microbenchmarks& measured);
 
 }  // namespace gpueta

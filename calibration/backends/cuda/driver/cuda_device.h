@@ -22,7 +22,7 @@ class CudaDevice;
 // Two partitions of a device that never share an SM.
 struct SmPartitions {
   std::unique_ptr<CudaDevice> chosen;
-  std::unique_ptr<CudaDevice> rest;  // null where nothing is left
+  std::unique_ptr<CudaDevice> rest;  // null where nothing is left, or too little for a partition
 };
 
 // Errors of any call: RESOURCE_EXHAUSTED out of device memory; INVALID_ARGUMENT
@@ -37,8 +37,8 @@ class CudaDevice {
   virtual ~CudaDevice() = default;
 
   virtual const DeviceProperties& properties() const = 0;
-  // Makes it the device of the calling thread. The thread that opened it needs
-  // this only to return from another device or partition.
+  // Makes it the device of the calling thread: for a partition, and to return from
+  // one. The thread that opened a whole device has it.
   virtual absl::Status Activate() = 0;
 
   // Memory. Contents are undefined after Allocate; aligned to 256 bytes.
@@ -89,7 +89,8 @@ class CudaDevice {
   virtual absl::Status DestroyGraph(GraphHandle graph) = 0;
 
   // Two parts of the SMs as devices of their own (green contexts): `chosen` has at
-  // least `sms` of them, the number rounded up to what the architecture splits by.
+  // least `sms` of them, the number rounded up to what the architecture splits by, or
+  // all of them where that is what was asked for.
   // Nothing is changed for other processes; the parts end with their objects,
   // which must not outlive this device. OUT_OF_RANGE for more SMs than there are;
   // UNIMPLEMENTED before CUDA 12.4.

@@ -54,7 +54,8 @@ struct DeviceProperties {
   std::string pci_bus_id;  // "0000:17:00.0"
   int compute_major = 0;
   int compute_minor = 0;
-  int sm_count = 0;  // of a partition or MIG instance: its own
+  int sm_count = 0;        // of a partition or MIG instance: its own
+  bool partition = false;  // some of a device's SMs: a green context
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
   std::size_t persisting_l2_bytes = 0;  // of it, what may be set aside at most

@@ -257,14 +257,20 @@ class NativeDevice : public CudaDevice {
     }
     CUdevResource all{};
     GPUETA_CU(api_, cuDeviceGetDevResource, device_, &all, CU_DEV_RESOURCE_TYPE_SM);
+    SmPartitions partitions;
+    // Their number need not be a multiple of what is split by.
+    if (sms == properties_.sm_count) {
+      GPUETA_ASSIGN_OR_RETURN(partitions.chosen, Part(all));
+      return partitions;
+    }
     CUdevResource chosen{};
     CUdevResource rest{};
     unsigned groups = 1;
     GPUETA_CU(api_, cuDevSmResourceSplitByCount, &chosen, &groups, &all, &rest, 0, static_cast<unsigned>(sms));
-    SmPartitions partitions;
+    if (groups == 0) return absl::OutOfRangeError(fmt::format("no partition of {} SMs can be made", sms));
     GPUETA_ASSIGN_OR_RETURN(partitions.chosen, Part(chosen));
     if (rest.sm.smCount == 0) return partitions;
-    GPUETA_ASSIGN_OR_RETURN(partitions.rest, Part(rest));
+    if (absl::StatusOr<std::unique_ptr<CudaDevice>> part = Part(rest); part.ok()) partitions.rest = *std::move(part);
     return partitions;
   }
   absl::Status SetAsideL2(std::size_t bytes) override {
@@ -286,6 +292,7 @@ class NativeDevice : public CudaDevice {
     GPUETA_ASSIGN_OR_RETURN(std::unique_ptr<Context> context, Context::Green(api_, device_, sms));
     DeviceProperties properties = properties_;
     properties.sm_count = static_cast<int>(sms.sm.smCount);
+    properties.partition = true;
     return std::make_unique<NativeDevice>(api_, device_, std::move(context), std::move(properties));
   }
 

@@ -128,13 +128,18 @@ class Problem {
     }
   }
 
-  absl::Status Init(const Gemm& gemm, DType dtype) {
+  // `sms`: for so many of the device's SMs; 0: all of them.
+  absl::Status Init(const Gemm& gemm, DType dtype, std::int32_t sms) {
     types_ = *TypesOf(dtype);
     GPUETA_LT(api_, cublasLtMatmulDescCreate, &product_, types_.compute, types_.scale);
     const bool transposed = StoredByOutput(gemm, dtype);
     const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     GPUETA_LT(api_, cublasLtMatmulDescSetAttribute, product_, CUBLASLT_MATMUL_DESC_TRANSA, &operation,
               sizeof(operation));
+    if (sms > 0) {
+      GPUETA_LT(api_, cublasLtMatmulDescSetAttribute, product_, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &sms,
+                sizeof(sms));
+    }
     const auto m = static_cast<std::uint64_t>(gemm.m);
     const auto n = static_cast<std::uint64_t>(gemm.n);
     const auto k = static_cast<std::uint64_t>(gemm.k);
@@ -377,7 +382,9 @@ class CublasLtLibrary : public OperatorLibrary {
  private:
   absl::StatusOr<std::unique_ptr<Problem>> ProblemOf(const Kernel& kernel) const {
     auto problem = std::make_unique<Problem>(api_);
-    GPUETA_RETURN_IF_ERROR(problem->Init(std::get<Gemm>(kernel.work), kernel.dtype));
+    const DeviceProperties& device = device_.properties();
+    GPUETA_RETURN_IF_ERROR(
+        problem->Init(std::get<Gemm>(kernel.work), kernel.dtype, device.partition ? device.sm_count : 0));
     return problem;
   }
 

@@ -2,53 +2,22 @@
 // made for compute-sanitizer too.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <numeric>
 
 #include "calibration/backends/cuda/driver/cuda_driver.h"
 #include "calibration/backends/cuda/driver/device_buffer.h"
+#include "calibration/backends/cuda/ops/kernels_ptx.h"
 #include "calibration/backends/cuda/ops/operand_memory.h"
+#include "calibration/backends/cuda/ops/testing_elements.h"
 #include "calibration/backends/cuda/ops/vector_library.h"
 
 namespace gpueta {
 namespace {
 
 using Row = std::vector<double>;
-
-double ValueOf(const std::byte* at, DType dtype) {
-  std::uint32_t bits = 0;
-  switch (dtype) {
-    case DType::kFp64: {
-      double value = 0;
-      std::memcpy(&value, at, sizeof value);
-      return value;
-    }
-    case DType::kFp32: std::memcpy(&bits, at, 4); return static_cast<double>(std::bit_cast<float>(bits));
-    case DType::kBf16: std::memcpy(&bits, at, 2); return static_cast<double>(std::bit_cast<float>(bits << 16));
-    case DType::kFp16: {
-      std::memcpy(&bits, at, 2);
-      const int exponent = static_cast<int>(bits >> 10 & 31);
-      const double mantissa = (bits & 1023) / 1024.0;
-      const double magnitude = exponent == 0 ? std::ldexp(mantissa, -14) : std::ldexp(1 + mantissa, exponent - 15);
-      return (bits & 0x8000) != 0 ? -magnitude : magnitude;
-    }
-    default: return static_cast<double>(static_cast<std::int8_t>(*at));
-  }
-}
-
-double ToleranceOf(DType dtype) {
-  switch (dtype) {
-    case DType::kFp64: return 1e-12;
-    case DType::kFp32: return 2e-5;
-    case DType::kFp16: return 2e-3;
-    case DType::kBf16: return 2e-2;
-    default: return 0;
-  }
-}
 
 constexpr double kScalar = 0.5;  // of binary operators with one operand
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }

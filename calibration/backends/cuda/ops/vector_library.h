@@ -10,10 +10,7 @@
 
 namespace gpueta {
 
-// The kernels' PTX; empty in a build without the CUDA toolkit.
-std::string_view VectorKernelsPtx();
-
-// Of PTX with entries named OP_OPERANDS_DTYPE; each is launched as vector_kernels.cu
+// Of PTX (VectorKernelsPtx()) with entries named OP_OPERANDS_DTYPE; each is launched as vector_kernels.cu
 // says. INVALID_ARGUMENT where the device refuses the PTX.
 absl::StatusOr<std::unique_ptr<OperatorLibrary>> LoadVectorLibrary(CudaDevice& device, std::string_view ptx);
 

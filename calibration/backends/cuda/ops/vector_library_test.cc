@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "calibration/backends/cuda/ops/kernels_ptx.h"
 #include "calibration/backends/cuda/simulated/simulated_driver.h"
 #include "core/base/errors.h"
 

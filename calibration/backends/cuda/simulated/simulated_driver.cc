@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "calibration/backends/cuda/simulated/simulated_kernels.h"
 #include "core/base/errors.h"
 
 namespace gpueta {
@@ -28,8 +29,10 @@ const SimulatedStretch* StretchAt(const SimulatedGpu& gpu, double us) {
 
 class Device : public SimulatedDevice {
  public:
-  Device(std::shared_ptr<SimulatedState> state, int sms) : state_(std::move(state)), properties_(Gpu().properties) {
+  Device(std::shared_ptr<SimulatedState> state, int sms, bool partition = false)
+      : state_(std::move(state)), properties_(Gpu().properties) {
     properties_.sm_count = sms;
+    properties_.partition = partition;
   }
 
   const DeviceProperties& properties() const override { return properties_; }
@@ -95,15 +98,16 @@ class Device : public SimulatedDevice {
     if (dynamic_shared == 0) return by_threads;
     return std::min(by_threads, static_cast<int>(properties_.shared_per_sm_bytes / dynamic_shared));
   }
-  absl::Status Launch(FunctionHandle function, const LaunchGeometry& geometry, std::span<void* const>,
+  absl::Status Launch(FunctionHandle function, const LaunchGeometry& geometry, std::span<void* const> arguments,
                       StreamHandle stream) override {
     if (geometry.grid.count() == 0) return InvalidArgument("a grid without blocks");
     GPUETA_ASSIGN_OR_RETURN(const int resident, ResidentBlocks(function, static_cast<int>(geometry.block.count()),
                                                                geometry.dynamic_shared));
     if (resident < 1) return InvalidArgument("{} bytes of shared memory", geometry.dynamic_shared);
-    return Enqueue(
-        {.name = functions_[static_cast<std::size_t>(function) - 1], .geometry = geometry, .resident_blocks = resident},
-        stream);
+    SimulatedWork work{
+        .name = functions_[static_cast<std::size_t>(function) - 1], .geometry = geometry, .resident_blocks = resident};
+    DescribeMicroKernel(work, arguments);
+    return Enqueue(work, stream);
   }
   absl::Status Enqueue(const SimulatedWork& work, StreamHandle stream) override { return Add(work, stream); }
 
@@ -191,9 +195,9 @@ class Device : public SimulatedDevice {
       return absl::OutOfRangeError(fmt::format("{} SMs of {}", sms, properties_.sm_count));
     }
     const int chosen = std::min((sms + kGranularity - 1) / kGranularity * kGranularity, properties_.sm_count);
-    SmPartitions partitions{.chosen = std::make_unique<Device>(state_, chosen)};
+    SmPartitions partitions{.chosen = std::make_unique<Device>(state_, chosen, true)};
     if (chosen < properties_.sm_count)
-      partitions.rest = std::make_unique<Device>(state_, properties_.sm_count - chosen);
+      partitions.rest = std::make_unique<Device>(state_, properties_.sm_count - chosen, true);
     return partitions;
   }
   absl::Status SetAsideL2(std::size_t bytes) override {
@@ -239,6 +243,7 @@ class Device : public SimulatedDevice {
     SimulatedGpu part = Gpu();
     const double share = static_cast<double>(properties_.sm_count) / part.properties.sm_count;
     part.properties.sm_count = properties_.sm_count;
+    part.bandwidth_gb_s *= 1 - Gpu().contended_share * state_->contention;
     for (auto& [dtype, tflops] : part.tflops) tflops *= share;
     double us = SimulatedDurationUs(part, work, card.sm_clock_mhz / Gpu().properties.sm_clock_mhz);
     us *= work.placement_factor * std::exp(Gpu().noise * normal_(state_->random));

@@ -28,6 +28,7 @@ struct SimulatedState {
   // Locked by Card; 0: not.
   double locked_sm_mhz = 0;
   double locked_memory_mhz = 0;
+  double contention = 0;  // share of the time in which other SMs copy
   bool recording = false;
   std::vector<KernelActivity> activities;
   std::size_t launches = 0;  // of kernels, those of graphs included

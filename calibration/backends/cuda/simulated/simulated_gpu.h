@@ -57,6 +57,7 @@ struct SimulatedGpu {
   // that is not here runs at the rate of fp32.
   std::map<DType, double> tflops = {{DType::kFp32, 14}, {DType::kTf32, 56}, {DType::kFp16, 110}, {DType::kBf16, 110}};
   double bandwidth_gb_s = 850;
+  double contended_share = 0.6;  // of it, taken by copying on other SMs all the time
 
   double host_issue_us = 2.5;    // host time of one launch
   double launch_latency_us = 4;  // until a kernel starts on an idle stream
