@@ -28,6 +28,10 @@ constexpr std::array<std::string_view, 9> kWideSources = {"ReduceSum",       "Re
 // … and operators that cost as an exponential and are none.
 constexpr std::array<std::string_view, 3> kOtherSources = {"Elu", "Celu", "Selu"};
 
+// Operators whose parameters take part in choosing the type: norms have theirs in
+// fp32 whatever they read, limits of a clip are numbers.
+constexpr std::array<std::string_view, 4> kArithmetic = {"add", "sub", "mul", "div"};
+
 template <class List>
 bool Has(const List& list, std::string_view name) {
   return std::ranges::find(list, name) != list.end();
@@ -137,7 +141,7 @@ class Casting {
     const auto* vector = std::get_if<Vector>(&node.kernel.work);
     // One element is a number: it has no say.
     const bool promotes =
-        node.parameters > 1 && IsWide(node.kernel.dtype) && vector != nullptr && vector->op != "batchnorm";
+        node.parameters > 1 && IsWide(node.kernel.dtype) && vector != nullptr && Has(kArithmetic, vector->op);
     return promotes && !IsBiasOfProduct(node) ? wide : low_;
   }
 

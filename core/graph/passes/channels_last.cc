@@ -19,9 +19,7 @@ bool IsConvolution(const GraphNode& node) {
   return conv != nullptr && !(conv->kernel_h == 1 && conv->kernel_w > 1 && DimOf(node, "height") == SymInt(1));
 }
 
-bool IsPixel(const GraphNode& conv) {
-  return DimOf(conv, "height") == SymInt(1) && DimOf(conv, "width") == SymInt(1);
-}
+bool IsPixel(const GraphNode& conv) { return DimOf(conv, "height") == SymInt(1) && DimOf(conv, "width") == SymInt(1); }
 
 bool IsTranspose(const GraphNode& node) {
   return node.source_op == "Transpose" && node.kernel.op() == Op::kVector && node.costing != Costing::kFree;
@@ -38,7 +36,9 @@ bool KeepsLayout(const GraphNode& node) {
   return vector->op == "groupnorm" || !InfoOf(vector->op).row_wise;
 }
 
-bool IsPooledWhole(const GraphNode& node) { return node.source_op.ends_with("GlobalAveragePool") || node.source_op == "GlobalMaxPool"; }
+bool IsPooledWhole(const GraphNode& node) {
+  return node.source_op.ends_with("GlobalAveragePool") || node.source_op == "GlobalMaxPool";
+}
 
 class Layouts {
  public:
@@ -100,9 +100,9 @@ class Layouts {
       rewriter_.Keep(i, std::move(node));
       return;
     }
-    GraphNode copy = VectorLike(node, "to_channels_last", "copy",
-                                DimOf(node, "batch") * DimOf(node, "in_channels") * DimOf(node, "height"),
-                                DimOf(node, "width"), 1);
+    GraphNode copy =
+        VectorLike(node, "to_channels_last", "copy",
+                   DimOf(node, "batch") * DimOf(node, "in_channels") * DimOf(node, "height"), DimOf(node, "width"), 1);
     copy.source_op = "ChannelsLast";
     for (const int input : node.inputs) copy.inputs.push_back(rewriter_.Now(static_cast<std::size_t>(input)));
     const int copied = rewriter_.Append(std::move(copy));

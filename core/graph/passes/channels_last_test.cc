@@ -84,10 +84,10 @@ TEST_F(ChannelsLastTest, PatchesBecomeTokensWithoutACopy) {
 TEST_F(ChannelsLastTest, FlatteningAnImageIsACopyAndOfOnePixelIsNone) {
   const int first = Conv({});
   Add(Gemm{.m = kBatch, .n = 3, .k = kChannels * kSide * kSide}, {View({first}, kChannels * kSide * kSide)}, "Gemm");
-  const int pooled = Add(Vector{.op = "reduce", .rows = kBatch * kChannels, .cols = kSide * kSide}, {first},
-                         "GlobalAveragePool");
-  const int pixel = Add(Vector{.op = "view", .rows = kBatch, .cols = kChannels}, {Conv({pooled}, 1)}, "Flatten",
-                        Costing::kFree);
+  const int pooled =
+      Add(Vector{.op = "reduce", .rows = kBatch * kChannels, .cols = kSide * kSide}, {first}, "GlobalAveragePool");
+  const int pixel =
+      Add(Vector{.op = "view", .rows = kBatch, .cols = kChannels}, {Conv({pooled}, 1)}, "Flatten", Costing::kFree);
   Add(Gemm{.m = kBatch, .n = 3, .k = kChannels}, {pixel}, "Gemm");
   EXPECT_THAT(Run(), ElementsAre("copy", "conv2d", "copy", "gemm", "reduce", "conv2d", "gemm"));
 }
