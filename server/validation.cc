@@ -9,6 +9,7 @@
 #include "core/device/machine_of.h"
 #include "core/predict/compiled_table.h"
 #include "core/predict/predictor.h"
+#include "core/profile/ladder.h"
 
 namespace gpueta {
 namespace {
@@ -202,6 +203,20 @@ absl::Status ProbeTable(const Predictor& predictor, const Table& table, const Ma
   return physics ? check.Verdict() : absl::OkStatus();
 }
 
+// Steps at either end of what was measured are not faster than their FLOPs allow.
+absl::Status CheckEndToEnd(const EndToEnd& line, const DeviceSpec& judge) {
+  const double peak = MachineOf(judge, {.op = Op::kGemm, .dtype = line.dtype}).peak;
+  for (const double flops : {line.min_flops, line.max_flops}) {
+    const double us = line.slope * flops + line.constant_us;
+    const double least_us = flops / (kConvolutionSavings * peak);
+    if (us >= least_us) continue;
+    return FailedPrecondition(
+        "{:.4g} FLOPs give {:.4g} us, at least {:.4g} us are needed at {} times {:.4g} TFLOPS; check units and device",
+        flops, us, least_us, kConvolutionSavings, peak / 1e6);
+  }
+  return absl::OkStatus();
+}
+
 bool SameParameters(const Table& a, const Table& b) {
   return a.residual == b.residual &&
          std::equal(a.variants.begin(), a.variants.end(), b.variants.begin(), b.variants.end(),
@@ -258,6 +273,10 @@ absl::Status ValidateProfile(const LoadedProfile& loaded, std::string_view devic
     const Machine<double> machine = MachineOf(judge, table.key);
     const absl::Status status = ProbeTable(predictor, table, machine, !profile.transfer);
     if (!status.ok()) return FailedPrecondition("table {}: {}", Describe(table.key), MessageOf(status));
+  }
+  for (const EndToEnd& line : profile.end_to_end) {
+    const absl::Status status = profile.transfer ? absl::OkStatus() : CheckEndToEnd(line, judge);
+    if (!status.ok()) return FailedPrecondition("end-to-end, {}: {}", Describe(line), MessageOf(status));
   }
   return absl::OkStatus();
 }

@@ -40,7 +40,8 @@ inline constexpr double kImpossibleFactor = 4.0;
 //
 // INVALID_ARGUMENT: the profile is of another device, or of one that neither
 // the catalogue nor the profile describes.
-// FAILED_PRECONDITION: it claims what is impossible (see above), has quantiles
+// FAILED_PRECONDITION: it claims what is impossible (see above; of whole steps at
+// either end of what was measured), has quantiles
 // that are out of order or not finite, or repeats the parameters of another
 // device. The message names the table and a kernel, or the other device.
 absl::Status ValidateProfile(const LoadedProfile& loaded, std::string_view device,

@@ -108,6 +108,17 @@ TEST(ValidationTest, RefusesTrafficFasterThanDram) {
   EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("vector fp32"), HasSubstr("GB/s")));
 }
 
+TEST(ValidationTest, RefusesWholeStepsFasterThanThePeak) {
+  Profile profile = MakeTestProfile("h100-sxm");
+  // A PFLOP in 10 ms, of a card that does 60 TFLOPS in fp32.
+  profile.end_to_end = {{.dtype = DType::kFp32, .slope = 1e-11, .min_flops = 1e12, .max_flops = 1e15}};
+  const absl::Status status = ValidateProfile(Load(profile), "h100-sxm", {});
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("end-to-end, fp32 inference"), HasSubstr("TFLOPS")));
+  profile.end_to_end[0].slope = 1e-7;
+  EXPECT_EQ(ValidateProfile(Load(profile), "h100-sxm", {}), absl::OkStatus());
+}
+
 TEST(ValidationTest, AllowsTrafficFromTheCache) {
   // As fast as above, but every probe stays below twice the cache.
   Profile profile = MakeTestProfile("h100-sxm");

@@ -22,15 +22,16 @@ const MeasurementColumn* FindColumn(Op op, std::string_view name) {
   return it == columns.end() ? nullptr : &*it;
 }
 
-GroupValue Text(std::string_view text) { return {std::nullopt, std::string(text)}; }
+}  // namespace
 
-// As a number where all of it is one.
+GroupValue TextValue(std::string_view text) { return {std::nullopt, std::string(text)}; }
+
 GroupValue NumberOrText(std::string text) {
   double number = 0;
   const char* const end = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), end, number);
   if (error == std::errc() && parsed == end && std::isfinite(number)) return {number, std::move(text)};
-  return Text(text);
+  return TextValue(text);
 }
 
 GroupValue DecadeOf(double us) {
@@ -39,7 +40,13 @@ GroupValue DecadeOf(double us) {
                               terminal::FormatUs(std::pow(10, decade + 1)))};
 }
 
-}  // namespace
+absl::Status CheckNames(const std::vector<std::string>& names, const std::vector<std::string_view>& known) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return InvalidArgument("--by: these rows have no column \"{}\"; choose of {}", name, fmt::join(known, ", "));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckColumns(const std::vector<std::string>& names, const std::vector<Measurement>& rows) {
   std::set<Op> ops;
@@ -52,11 +59,7 @@ absl::Status CheckColumns(const std::vector<std::string>& names, const std::vect
     }
   }
   known.insert(known.end(), kDerived.begin(), kDerived.end());
-  for (const std::string& name : names) {
-    if (std::ranges::find(known, name) != known.end()) continue;
-    return InvalidArgument("--by: these rows have no column \"{}\"; choose of {}", name, fmt::join(known, ", "));
-  }
-  return absl::OkStatus();
+  return CheckNames(names, known);
 }
 
 absl::StatusOr<GroupValue> ValueOf(const std::string& name, const JudgedRow& row) {
@@ -64,18 +67,18 @@ absl::StatusOr<GroupValue> ValueOf(const std::string& name, const JudgedRow& row
   if (const MeasurementColumn* column = FindColumn(measured.kernel.op(), name); column != nullptr) {
     return NumberOrText(TextOf(*column, measured));
   }
-  if (name == "op") return Text(Name(measured.kernel.op()));
-  if (name == "label") return Text(LabelOf(measured.kernel));
-  if (name == "table") return Text(Describe(KeyOf(measured.kernel, measured.timing)));
-  if (name == "provenance") return Text(Name(row.estimate.provenance));
-  if (name == "estimator") return Text(row.estimate.estimator);
-  if (name == "bound") return Text(Name(row.estimate.bound));
+  if (name == "op") return TextValue(Name(measured.kernel.op()));
+  if (name == "label") return TextValue(LabelOf(measured.kernel));
+  if (name == "table") return TextValue(Describe(KeyOf(measured.kernel, measured.timing)));
+  if (name == "provenance") return TextValue(Name(row.estimate.provenance));
+  if (name == "estimator") return TextValue(row.estimate.estimator);
+  if (name == "bound") return TextValue(Name(row.estimate.bound));
   if (name == "size") return DecadeOf(measured.latency_us);
   if (name == "regime") {
     GPUETA_ASSIGN_OR_RETURN(const RegimeShares shares, row.predictor->Regime(measured.kernel, row.options));
-    return Text(Name(LargestOf(shares, measured.kernel.op())));
+    return TextValue(Name(LargestOf(shares, measured.kernel.op())));
   }
-  return Text("");  // a column of another op
+  return TextValue("");  // a column of another op
 }
 
 }  // namespace gpueta::cli

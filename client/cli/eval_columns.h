@@ -4,6 +4,7 @@
 #include <compare>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,6 +33,14 @@ struct GroupValue {
     return a.text < b.text;
   }
 };
+
+GroupValue TextValue(std::string_view text);
+// As a number where all of it is one.
+GroupValue NumberOrText(std::string text);
+GroupValue DecadeOf(double us);
+
+// INVALID_ARGUMENT listing `known`, unless all names are among them.
+absl::Status CheckNames(const std::vector<std::string>& names, const std::vector<std::string_view>& known);
 
 // INVALID_ARGUMENT listing the columns there are, unless each name is one of a
 // measurement CSV of the rows' ops (of any op, if there are no rows), or

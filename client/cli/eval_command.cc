@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/eval_judge.h"
+#include "client/cli/eval_models.h"
 #include "client/cli/eval_print.h"
 #include "client/cli/inputs.h"
 #include "client/cli/json.h"
@@ -26,6 +28,7 @@ struct EvalArgs {
   std::vector<std::string> against;
   std::vector<std::string> measurements;
   std::vector<std::string> measured_with;
+  ModelRunArgs models;
   EvalQuestion question;
   std::vector<std::string> estimators;  // several: each judged by itself
   std::string html;
@@ -62,38 +65,53 @@ absl::Status CheckAny(const EvalArgs& args, const std::vector<Measurement>& rows
                             side.rows, rows.size(), side.reason);
 }
 
+// What is judged by one estimator: rows of kernels or whole models.
+using JudgeBy = std::function<absl::StatusOr<JudgedGroups>(const EvalQuestion&)>;
+
+absl::Status Print(const std::vector<std::string>& columns, const std::vector<report::EvalGroup>& groups,
+                   const std::vector<std::string>& notes, const Globals& globals) {
+  if (globals.json) {
+    fmt::print("{}\n", Dump(EvalJson(columns, groups, Judged{})));
+    return absl::OkStatus();
+  }
+  fmt::print("{}", EvalText(columns, groups));
+  for (const std::string& note : notes) fmt::print("note: {}\n", note);
+  return absl::OkStatus();
+}
+
 // The rungs of a ladder side by side, on the rows that each can answer.
-absl::Status EvalEstimators(const EvalArgs& args, const std::vector<Measurement>& rows, Predictors& predictors,
-                            const Globals& globals) {
-  const std::string column = "asked";
-  std::vector<std::string> columns = {column};
+absl::Status EvalEstimators(const EvalArgs& args, const JudgeBy& judge, const Globals& globals) {
+  std::vector<std::string> columns = {"asked"};
   columns.insert(columns.end(), args.question.by.begin(), args.question.by.end());
   std::vector<report::EvalGroup> all;
   std::vector<std::string> notes;
-  Judged answered;  // what EvalJson asks of the rows: there is no other side
   for (const std::string& name : args.estimators) {
     EvalQuestion question = args.question;
     question.estimator = EstimatorName(name);
     question.leave_out = true;
-    GPUETA_ASSIGN_OR_RETURN(const Judged judged, Judge(rows, question, predictors, nullptr));
+    GPUETA_ASSIGN_OR_RETURN(JudgedGroups judged, judge(question));
     for (const Unanswered& left : judged.unanswered) {
-      if (judged.rows.empty()) return FailedPrecondition("--estimator {}: answers no row: {}", name, left.reason);
+      if (judged.groups.empty()) return FailedPrecondition("--estimator {}: answers no row: {}", name, left.reason);
       notes.push_back(
           fmt::format("rows left out as {} cannot answer them: {}; the first is {}", name, left.rows, left.reason));
     }
-    GPUETA_ASSIGN_OR_RETURN(std::vector<report::EvalGroup> groups, Group(judged, question));
-    for (report::EvalGroup& group : groups) {
+    for (report::EvalGroup& group : judged.groups) {
       group.by.insert(group.by.begin(), name);
       all.push_back(std::move(group));
     }
   }
-  if (globals.json) {
-    fmt::print("{}\n", Dump(EvalJson(columns, all, answered)));
-    return absl::OkStatus();
-  }
-  fmt::print("{}", EvalText(columns, all));
-  for (const std::string& note : notes) fmt::print("note: {}\n", note);
-  return absl::OkStatus();
+  return Print(columns, all, notes, globals);
+}
+
+absl::Status EvalModels(const EvalArgs& args, const Globals& globals) {
+  GPUETA_RETURN_IF_ERROR(CheckModelColumns(args.question.by));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<ModelRun> runs, ReadModelRuns(args.models));
+  GPUETA_ASSIGN_OR_RETURN(std::shared_ptr<const Snapshot> snapshot, OpenSnapshot(globals, args.profile_paths));
+  Predictors predictors(std::move(snapshot));
+  const auto judge = [&](const EvalQuestion& question) { return JudgeModels(runs, question, predictors); };
+  if (args.estimators.size() > 1) return EvalEstimators(args, judge, globals);
+  GPUETA_ASSIGN_OR_RETURN(const JudgedGroups judged, judge(args.question));
+  return Print(args.question.by, judged.groups, {}, globals);
 }
 
 absl::Status Eval(const EvalArgs& args, const Globals& globals) {
@@ -103,7 +121,13 @@ absl::Status Eval(const EvalArgs& args, const Globals& globals) {
   Predictors predictors(std::move(snapshot));
   if (args.estimators.size() > 1) {
     if (rows.empty()) return InvalidArgument("{}: no measurements to judge", fmt::join(args.measurements, ", "));
-    return EvalEstimators(args, rows, predictors, globals);
+    const auto judge = [&](const EvalQuestion& question) -> absl::StatusOr<JudgedGroups> {
+      GPUETA_ASSIGN_OR_RETURN(const Judged judged, Judge(rows, question, predictors, nullptr));
+      if (judged.rows.empty()) return JudgedGroups{{}, judged.unanswered};
+      GPUETA_ASSIGN_OR_RETURN(std::vector<report::EvalGroup> groups, Group(judged, question));
+      return JudgedGroups{std::move(groups), judged.unanswered};
+    };
+    return EvalEstimators(args, judge, globals);
   }
   std::optional<Predictors> others;
   if (!args.against.empty()) {
@@ -132,14 +156,21 @@ void AddEval(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* eval = app.add_subcommand("eval", "Compare predictions with measurements");
   eval->add_option("--profile", args->profile_paths, "Profiles to judge (default: those of --profiles)")
       ->check(CLI::ExistingFile);
-  eval->add_option("--measurements", args->measurements, "Measurement CSVs")->required()->check(CLI::ExistingFile);
+  CLI::Option* rows =
+      eval->add_option("--measurements", args->measurements, "Measurement CSVs")->check(CLI::ExistingFile);
+  CLI::Option* models =
+      eval->add_option("--model-measurements", args->models.files, "CSVs of times of whole models, in their place")
+          ->check(CLI::ExistingFile)
+          ->excludes(rows);
+  AddModelRunOptions(*eval, models, args->models);
   eval->add_option("--by", args->question.by,
                    "Columns to group by, e.g. device,table: of the CSVs, or op, label, table, provenance, estimator, "
-                   "bound, regime, size")
+                   "bound, regime, size; of whole models provenance, estimator, size")
       ->delimiter(',');
   eval->add_option("--against", args->against, "Profiles to predict the same rows with, for comparison")
-      ->check(CLI::ExistingFile);
-  CLI::Option* html = eval->add_option("--html", args->html, "Write a report of one page here");
+      ->check(CLI::ExistingFile)
+      ->needs(rows);
+  CLI::Option* html = eval->add_option("--html", args->html, "Write a report of one page here")->needs(rows);
   eval->add_option("--measured-with", args->measured_with,
                    "CSVs the profile was fitted to: the report then lists the nearest measured shapes")
       ->check(CLI::ExistingFile)
@@ -155,7 +186,11 @@ void AddEval(CLI::App& app, const Globals& globals, Chosen& chosen) {
     if (args->estimators.size() == 1) args->question.estimator = EstimatorName(args->estimators.front());
     if (args->estimators.size() > 1 && (!args->html.empty() || !args->against.empty()))
       throw CLI::ValidationError("--estimator", "only one with --html or --against");
-    chosen = [args, &globals] { return Eval(*args, globals); };
+    if (args->measurements.empty() && args->models.files.empty())
+      throw CLI::RequiredError("--measurements or --model-measurements");
+    chosen = [args, &globals] {
+      return args->models.files.empty() ? Eval(*args, globals) : EvalModels(*args, globals);
+    };
   });
 }
 

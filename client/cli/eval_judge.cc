@@ -25,15 +25,6 @@ absl::StatusOr<JudgedRow> Predict(const Measurement& row, const EvalQuestion& qu
   return judged;
 }
 
-void Count(const absl::Status& status, std::string_view side, std::vector<Unanswered>& unanswered) {
-  const auto it = std::ranges::find(unanswered, side, &Unanswered::side);
-  if (it != unanswered.end()) {
-    ++it->rows;
-  } else {
-    unanswered.push_back({std::string(side), MessageOf(status), 1});
-  }
-}
-
 report::EvalGroup Summary(const Judged& judged, const std::vector<std::size_t>& members, std::uint64_t seed) {
   const auto pairs_of = [&](const std::vector<JudgedRow>& rows) {
     std::vector<PredictedAndObserved> pairs;
@@ -41,9 +32,7 @@ report::EvalGroup Summary(const Judged& judged, const std::vector<std::size_t>& 
     return pairs;
   };
   const std::vector<PredictedAndObserved> pairs = pairs_of(judged.rows);
-  report::EvalGroup group;
-  group.errors = Summarise(pairs);
-  group.intervals = IntervalsOf(pairs, seed);
+  report::EvalGroup group = SummaryOf(pairs, seed);
   if (judged.compared) {
     const std::vector<PredictedAndObserved> others = pairs_of(judged.against);
     group.against = {Summarise(others), IntervalsOf(others, seed), ComparePaired(pairs, others, seed)};
@@ -76,6 +65,22 @@ absl::StatusOr<report::WorstShape> Describe(const JudgedRow& row, std::int64_t r
 
 }  // namespace
 
+report::EvalGroup SummaryOf(const std::vector<PredictedAndObserved>& pairs, std::uint64_t seed) {
+  report::EvalGroup group;
+  group.errors = Summarise(pairs);
+  group.intervals = IntervalsOf(pairs, seed);
+  return group;
+}
+
+void CountUnanswered(const absl::Status& status, std::string_view side, std::vector<Unanswered>& unanswered) {
+  const auto it = std::ranges::find(unanswered, side, &Unanswered::side);
+  if (it != unanswered.end()) {
+    ++it->rows;
+  } else {
+    unanswered.push_back({std::string(side), MessageOf(status), 1});
+  }
+}
+
 PredictedAndObserved PairOf(const JudgedRow& row) {
   return {row.estimate.latency_us, row.measured->latency_us, HashOf(row.measured->kernel)};
 }
@@ -87,7 +92,7 @@ absl::StatusOr<Judged> Judge(const std::vector<Measurement>& rows, const EvalQue
     absl::StatusOr<JudgedRow> first = Predict(row, question, predictors);
     if (!judged.compared) {
       if (question.leave_out && !first.ok()) {
-        Count(first.status(), "estimator " + question.estimator, judged.unanswered);
+        CountUnanswered(first.status(), "estimator " + question.estimator, judged.unanswered);
         continue;
       }
       GPUETA_RETURN_IF_ERROR(first.status());
@@ -95,8 +100,8 @@ absl::StatusOr<Judged> Judge(const std::vector<Measurement>& rows, const EvalQue
       continue;
     }
     absl::StatusOr<JudgedRow> second = Predict(row, question, *against);
-    if (!first.ok()) Count(first.status(), "profile", judged.unanswered);
-    if (!second.ok()) Count(second.status(), "against", judged.unanswered);
+    if (!first.ok()) CountUnanswered(first.status(), "profile", judged.unanswered);
+    if (!second.ok()) CountUnanswered(second.status(), "against", judged.unanswered);
     if (!first.ok() || !second.ok()) continue;
     judged.rows.push_back(*std::move(first));
     judged.against.push_back(*std::move(second));

@@ -21,6 +21,9 @@ struct EvalQuestion {
   bool leave_out = false;  // rows that cannot be answered, rather than fail
 };
 
+// The figures of one side.
+report::EvalGroup SummaryOf(const std::vector<PredictedAndObserved>& pairs, std::uint64_t seed);
+
 // Rows that one side of a comparison could not answer.
 struct Unanswered {
   std::string side;    // the option that gave what cannot: "profile", "against" or "estimator NAME"
@@ -34,6 +37,14 @@ struct Judged {
   std::vector<JudgedRow> against;  // where compared, the same rows by the other side
   std::vector<Unanswered> unanswered;
 };
+
+struct JudgedGroups {
+  std::vector<report::EvalGroup> groups;  // in ascending order of the columns' values
+  std::vector<Unanswered> unanswered;
+};
+
+// Adds a row that a side could not answer.
+void CountUnanswered(const absl::Status& status, std::string_view side, std::vector<Unanswered>& unanswered);
 
 // Predicts each row. Without `against` a row that cannot be answered is an
 // error with its line, unless such rows are left out; with it, they are left out

@@ -58,6 +58,7 @@ nlohmann::json ToJson(const ErrorSummary& errors, const ErrorIntervals& interval
 nlohmann::json ToJson(const std::vector<std::string>& columns, const EvalGroup& group) {
   nlohmann::json out = ToJson(group.errors, group.intervals);
   for (std::size_t i = 0; i < columns.size(); ++i) out[KeyOf(columns[i])] = group.by[i];
+  if (group.spearman.has_value()) out["spearman"] = *group.spearman;
   if (group.against.has_value()) {
     const PairedErrors& paired = group.against->paired;
     out["against"] = ToJson(group.against->errors, group.against->intervals);
@@ -107,6 +108,7 @@ std::vector<std::string> NotesOf(const Judged& judged) {
 }
 
 std::string EvalText(const std::vector<std::string>& columns, const std::vector<EvalGroup>& groups) {
+  const bool ranked = std::ranges::any_of(groups, [](const EvalGroup& group) { return group.spearman.has_value(); });
   const bool compared = !groups.empty() && groups.front().against.has_value();
   std::vector<std::string> header;
   for (const std::string& column : columns) header.push_back(KeyOf(column));
@@ -117,11 +119,13 @@ std::string EvalText(const std::vector<std::string>& columns, const std::vector<
   } else {
     for (const Figure& figure : kFigures) header.emplace_back(figure.name);
   }
+  if (ranked) header.emplace_back("spearman");
   terminal::TextTable table(std::move(header));
   for (const EvalGroup& group : groups) {
     std::vector<std::string> line;
     for (const std::string& value : group.by) line.push_back(value.empty() ? "-" : value);
     for (std::string& cell : compared ? AgainstCells(group) : ErrorCells(group)) line.push_back(std::move(cell));
+    if (ranked) line.push_back(group.spearman.has_value() ? fmt::format("{:.3f}", *group.spearman) : "-");
     table.Add(std::move(line));
   }
   return table.Render();

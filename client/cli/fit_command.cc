@@ -21,7 +21,7 @@ namespace {
 struct FitArgs {
   std::string device;
   std::vector<std::string> measurements;
-  ModelTimeArgs models;
+  ModelRunArgs models;
   std::string spec;
   std::vector<std::string> exclude;
   std::string out;
@@ -171,13 +171,7 @@ void AddFit(CLI::App& app, const Globals& globals, Chosen& chosen) {
   fit->add_option("--measurements", args->measurements, "Measurement CSVs")->check(CLI::ExistingFile);
   auto* models = fit->add_option("--model-measurements", args->models.files, "CSVs of times of whole models")
                      ->check(CLI::ExistingFile);
-  fit->add_option(
-         "--graph", args->models.graphs,
-         "NAME=MODEL: the .onnx, config.json or graph file of a model in --model-measurements; may be repeated")
-      ->needs(models);
-  fit->add_option("--attention", args->models.attention, "Of models from a config.json: fused or written-out")
-      ->capture_default_str()
-      ->needs(models);
+  AddModelRunOptions(*fit, models, args->models);
   fit->add_option("--spec", args->spec, "CSV with the device's own spec row, for devices outside the catalogue")
       ->check(CLI::ExistingFile);
   auto* pool = fit->add_flag("--pool", args->pool, "Pool all devices of the files into a transfer profile");

@@ -10,6 +10,7 @@
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 #include "core/base/whole_file.h"
+#include "core/profile/ladder.h"
 #include "core/profile/profile.h"
 #include "core/wire/profile_codec.h"
 #include "gpueta/client.h"
@@ -32,6 +33,13 @@ nlohmann::json ToJson(const LoadedProfile& loaded) {
                       {"expected_error", table.cv_mape},
                       {"floor_us", table.floor_us}});
   }
+  nlohmann::json lines = nlohmann::json::array();
+  for (const EndToEnd& line : loaded.profile.end_to_end)
+    lines.push_back({{"steps", Describe(line)},
+                     {"rows", line.rows},
+                     {"us_per_flop", line.slope},
+                     {"constant_us", line.constant_us},
+                     {"error_ln", line.error_ln}});
   nlohmann::json sources = nlohmann::json::array();
   for (const ProfileSource& source : loaded.profile.sources)
     sources.push_back({{"name", source.name}, {"rows", source.rows}});
@@ -42,7 +50,8 @@ nlohmann::json ToJson(const LoadedProfile& loaded) {
           {"labels", loaded.profile.labels},
           {"transfer", loaded.profile.transfer},
           {"sources", sources},
-          {"tables", tables}};
+          {"tables", tables},
+          {"end_to_end", lines}};
 }
 
 absl::Status Show(const std::string& path, const Globals& globals) {
@@ -63,6 +72,10 @@ absl::Status Show(const std::string& path, const Globals& globals) {
                terminal::FormatUs(t.floor_us)});
   }
   fmt::print("{}", table.Render());
+  for (const EndToEnd& line : profile.end_to_end) {
+    fmt::print("end-to-end, {}: {} rows, {} and {} a TFLOP\n", Describe(line), line.rows,
+               terminal::FormatUs(line.constant_us), terminal::FormatUs(1e12 * line.slope));
+  }
   return absl::OkStatus();
 }
 

@@ -18,6 +18,7 @@ struct EvalGroup {
   std::vector<std::string> by;  // one value for each column grouped by; empty where the row says nothing
   ErrorSummary errors;
   ErrorIntervals intervals;
+  std::optional<double> spearman;  // of whole models, where they can be ranked
   // Another prediction of the same rows.
   struct Against {
     ErrorSummary errors;

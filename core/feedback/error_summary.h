@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,10 @@ struct ErrorSummary {
 
 // All zero for no pairs.
 ErrorSummary Summarise(std::span<const PredictedAndObserved> pairs);
+
+// Spearman's: how well predictions order what was observed; ties share their
+// rank. Nothing where either has fewer than two different values.
+std::optional<double> RankCorrelation(std::span<const PredictedAndObserved> pairs);
 
 // Linear between the two nearest ranks, as numpy has it. `sorted` has a value.
 double QuantileOfSorted(const std::vector<double>& sorted, double q);

@@ -28,5 +28,19 @@ TEST(SummariseTest, QuantilesInterpolateBetweenRanks) {
   EXPECT_NEAR(summary.ape_p99, 0.099, 1e-12);
 }
 
+TEST(RankCorrelationTest, TellsOrderAloneAndSharesRanksOfTies) {
+  const auto correlation = [](const std::vector<std::pair<double, double>>& values) {
+    std::vector<PredictedAndObserved> pairs;
+    for (const auto& [predicted, observed] : values) pairs.push_back({{predicted, predicted, predicted}, observed, 0});
+    return RankCorrelation(pairs);
+  };
+  EXPECT_DOUBLE_EQ(correlation({{1, 10}, {2, 400}, {30, 500}}).value(), 1);
+  EXPECT_DOUBLE_EQ(correlation({{3, 10}, {2, 400}, {1, 500}}).value(), -1);
+  // scipy.stats.spearmanr([1, 2, 2, 4], [1, 3, 2, 4])
+  EXPECT_NEAR(correlation({{1, 1}, {2, 3}, {2, 2}, {4, 4}}).value(), 0.9486832980505138, 1e-12);
+  EXPECT_FALSE(correlation({{1, 1}, {1, 2}}).has_value());
+  EXPECT_FALSE(correlation({{1, 1}}).has_value());
+}
+
 }  // namespace
 }  // namespace gpueta

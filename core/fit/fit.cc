@@ -11,7 +11,7 @@
 #include "core/fit/family_fit.h"
 #include "core/fit/folds.h"
 #include "core/fit/gaussian_process.h"
-#include "core/fit/inter_gpu_fit.h"
+#include "core/fit/ladder_fit.h"
 #include "core/fit/standardiser.h"
 #include "core/fit/table_fit.h"
 #include "core/fit/transferred_fit.h"
@@ -146,6 +146,7 @@ void LearnFromModels(std::span<const ModelTime> times, const FitOptions& options
   without.push_back(profile.device);
   profile.whole_model = UpdateWholeModel(WholeModelFor(pooled, pool, profile.spec, without), times, profile.spec);
   SetMachineRates(profile);
+  profile.end_to_end = FitEndToEnd(times);
   profile.sources.push_back({"whole models", static_cast<std::int64_t>(times.size())});
 }
 

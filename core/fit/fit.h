@@ -39,8 +39,8 @@ absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
                                            const FitOptions& options = {});
 
 // Adds to a profile of one device what times of whole models on it say, starting
-// from `base` (or the form's own start if it is null): its departure, and the
-// machine's launch and copy rates.
+// from `base` (or the form's own start if it is null): its departure, the
+// machine's launch and copy rates, the end-to-end rung of the ladder.
 void LearnFromModels(std::span<const ModelTime> times, const FitOptions& options, Profile& profile);
 
 // The same to a pooled profile: what all devices of the times have in common.

@@ -418,7 +418,8 @@ TEST(FitProfileTest, WhatTheLadderLacksIsSaidWithWhatThereIs) {
   EXPECT_THAT(MessageOf(missing.status()), HasSubstr("there are default, family, launch, kernel-aware, roofline"));
   const auto unknown = predictor.EstimateKernel(other, {.estimator = "crystal-ball"});
   EXPECT_EQ(unknown.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(MessageOf(unknown.status()), HasSubstr("kernel-wise, layer-wise, whole-model, inter-gpu, roofline"));
+  EXPECT_THAT(MessageOf(unknown.status()),
+              HasSubstr("kernel-wise, layer-wise, end-to-end, whole-model, inter-gpu, roofline"));
 }
 
 }  // namespace

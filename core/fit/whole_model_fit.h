@@ -9,6 +9,7 @@
 
 #include "core/device/spec.h"
 #include "core/ops/kernel.h"
+#include "core/profile/ladder.h"
 #include "core/profile/profile.h"
 #include "core/profile/whole_model.h"
 
@@ -19,6 +20,7 @@ struct ModelTime {
   std::string device;  // slug
   std::string run;     // what else sets the machine apart: source and options
   std::vector<CountedKernel> parts;
+  StepWork work;
   double input_bytes = 0;
   double latency_us = 0;
 };

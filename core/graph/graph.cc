@@ -245,8 +245,7 @@ absl::StatusOr<GraphCounts> CountsOf(const Graph& graph, const SymbolValues& val
   for (std::size_t i = 0; i < kernels.size(); ++i) {
     if (graph.nodes[i].costing == Costing::kFree) continue;
     const Counts kernel = CountsOf(kernels[i]);
-    macs = macs + kernel.macs;
-    if (kernels[i].op() == Op::kCustom) macs = macs + Count(kernel.flops.value() / 2);
+    macs = macs + MacsOf(kernels[i], kernel);
     bytes = bytes + kernel.bytes();
     ++counts.kernels[std::string(Name(kernels[i].op()))];
   }

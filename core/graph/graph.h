@@ -127,9 +127,7 @@ absl::StatusOr<std::int64_t> InputBytes(const Graph& graph, const SymbolValues& 
 
 // Sums over the bound kernels that run (free nodes excluded).
 struct GraphCounts {
-  // Of convolutions and matrix products only. A custom kernel in a graph stands
-  // for one (a 3-D convolution, say): half its declared FLOPs are MACs.
-  std::int64_t macs = 0;
+  std::int64_t macs = 0;   // MacsOf each kernel
   std::int64_t flops = 0;  // 2·macs
   std::int64_t bytes = 0;
   std::map<std::string, std::int64_t> kernels;  // by kernel kind

@@ -249,6 +249,10 @@ Counts CountsOf(const Kernel& kernel) {
   return std::visit([&](const auto& work) { return CountsOf(work, kernel.dtype); }, kernel.work);
 }
 
+Count MacsOf(const Kernel& kernel, const Counts& counts) {
+  return kernel.op() == Op::kCustom ? Count(counts.flops.value() / 2) : counts.macs;
+}
+
 const DimNames& DimNamesOf(Op op) {
   static constexpr std::array<DimNames, 7> all = {NamesOf<Gemm>(),  NamesOf<Conv2d>(), NamesOf<Attention>(),
                                                   NamesOf<Moe>(),   NamesOf<Vector>(), NamesOf<Collective>(),

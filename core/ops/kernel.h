@@ -61,6 +61,9 @@ absl::Status Validate(const Kernel& kernel, Counts& counts);
 
 // FLOPs and bytes; the formula of each op stands in its folder.
 Counts CountsOf(const Kernel& kernel);
+// Multiply-adds of convolutions and matrix products alone. A custom kernel
+// stands for one (a 3-D convolution, say): half its FLOPs.
+Count MacsOf(const Kernel& kernel, const Counts& counts);
 
 // The integer dims by position, in the order of the op's dim list.
 inline constexpr int kMaxDims = 16;

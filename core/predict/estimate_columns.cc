@@ -89,7 +89,8 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
   const bool label_varies = (op == Op::kVector && columns.dims[kVectorOperands].size() > 1) ||
                             (op == Op::kCollective && columns.dims[kCollectiveRanks].size() > 1);
   const bool by_links = op == Op::kCollective && options.topology.has_value();
-  if (label_varies || by_links || IsLine(options.estimator)) return EstimateRowByRow(*this, columns, options, result);
+  if (label_varies || by_links || IsAskedSingly(options.estimator))
+    return EstimateRowByRow(*this, columns, options, result);
   GPUETA_ASSIGN_OR_RETURN(const Question question, AskFor(*state_, columns, options));
   if (question.route.table == nullptr || state_->MayAskLaunch(columns.prototype, question.route, options))
     return EstimateRowByRow(*this, columns, options, result);

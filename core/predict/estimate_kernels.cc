@@ -63,7 +63,7 @@ class Groups {
 absl::StatusOr<std::uint8_t> Groups::Find(const Kernel& kernel) {
   // A collective's backend is part of its question. A known launch may choose
   // another form; an attention's kernel is in its label.
-  if (IsLine(options_.estimator) || kernel.op() == Op::kCollective ||
+  if (IsAskedSingly(options_.estimator) || kernel.op() == Op::kCollective ||
       (TellsLaunch(kernel) && kernel.op() != Op::kAttention))
     return kNone;
   const Key key = KeyOf(kernel);

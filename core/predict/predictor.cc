@@ -53,6 +53,25 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& as_written, 
   const std::optional<Graph> as_run_here = AsRunOn(state_->spec, options.mode, as_written);
   const Graph& graph = as_run_here.has_value() ? *as_run_here : as_written;
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, Bind(graph, dims));
+  const bool end_to_end = options.estimator == kEndToEndEstimator;
+  GPUETA_ASSIGN_OR_RETURN(GraphEstimate estimate, end_to_end ? state_->EstimateEndToEnd(graph, kernels, options.mode)
+                                                             : EstimateByKernels(graph, kernels, dims, options));
+  if (!HasRoomFor(state_->spec, estimate.memory_bytes)) {
+    estimate.warnings.push_back(fmt::format("needs about {:.4g} GiB of memory, {} has {:.4g}",
+                                            static_cast<double>(estimate.memory_bytes) / kBytesPerGib,
+                                            state_->spec.slug, state_->spec.memory_gb));
+  }
+  if (options.corrections != nullptr && !end_to_end) {
+    Quantiles& us = estimate.latency_us;
+    estimate.correction = FactorAt(options.corrections->graphs, us.p50);
+    for (double* quantile : {&us.p50, &us.p90, &us.p99}) *quantile *= estimate.correction;
+  }
+  return estimate;
+}
+
+absl::StatusOr<GraphEstimate> Predictor::EstimateByKernels(const Graph& graph, const std::vector<Kernel>& kernels,
+                                                           const SymbolValues& dims,
+                                                           const EstimateOptions& options) const {
   const EstimateOptions kernel_options = KernelOptionsOf(options);
   ExecutionModel execution = ExecutionOf(options);
   const bool learnt = execution.learnt != nullptr;
@@ -62,24 +81,11 @@ absl::StatusOr<GraphEstimate> Predictor::EstimateGraph(const Graph& as_written, 
     execution.input_bytes = static_cast<double>(bytes) * static_cast<double>(graph.microbatches);
     if (!learnt) execution.copy_us = HostCopyUs(*options.topology, execution.input_bytes);
   }
-  GPUETA_ASSIGN_OR_RETURN(
-      GraphEstimate estimate,
-      ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) -> absl::StatusOr<Estimate> {
-        if (learnt && state_->AnswersAsRun(kernel, kernel_options))
-          return state_->EstimateAsRun(kernel, CountsOf(kernel), kernel_options);
-        return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
-      }));
-  if (!HasRoomFor(state_->spec, estimate.memory_bytes)) {
-    estimate.warnings.push_back(fmt::format("needs about {:.4g} GiB of memory, {} has {:.4g}",
-                                            static_cast<double>(estimate.memory_bytes) / kBytesPerGib,
-                                            state_->spec.slug, state_->spec.memory_gb));
-  }
-  if (options.corrections != nullptr) {
-    Quantiles& us = estimate.latency_us;
-    estimate.correction = FactorAt(options.corrections->graphs, us.p50);
-    for (double* quantile : {&us.p50, &us.p90, &us.p99}) *quantile *= estimate.correction;
-  }
-  return estimate;
+  return ComposeGraph(graph, kernels, execution, [&](const Kernel& kernel) -> absl::StatusOr<Estimate> {
+    if (learnt && state_->AnswersAsRun(kernel, kernel_options))
+      return state_->EstimateAsRun(kernel, CountsOf(kernel), kernel_options);
+    return state_->EstimateValid(kernel, CountsOf(kernel), kernel_options);
+  });
 }
 
 EstimateOptions Predictor::KernelOptionsOf(const EstimateOptions& of_graph) const {

@@ -134,6 +134,8 @@ class Predictor {
   absl::StatusOr<Explanation> Explain(const Kernel& kernel, const EstimateOptions& options = {}) const;
 
  private:
+  absl::StatusOr<GraphEstimate> EstimateByKernels(const Graph& graph, const std::vector<Kernel>& kernels,
+                                                  const SymbolValues& dims, const EstimateOptions& options) const;
   explicit Predictor(std::unique_ptr<const State> state);
   std::unique_ptr<const State> state_;
 };

@@ -12,14 +12,15 @@
 #include "core/predict/link_model.h"
 #include "core/predict/row_loops.h"
 #include "core/predict/wave.h"
+#include "core/profile/ladder.h"
 #include "core/profile/transfer.h"
 
 namespace gpueta {
 namespace {
 
 constexpr std::array kEstimators = {kFamilyEstimator,     kLaunchEstimator,    kKernelAwareEstimator,
-                                    kKernelWiseEstimator, kLayerWiseEstimator, kWholeModelEstimator,
-                                    kInterGpuEstimator,   kRooflineEstimator};
+                                    kKernelWiseEstimator, kLayerWiseEstimator, kEndToEndEstimator,
+                                    kWholeModelEstimator, kInterGpuEstimator,  kRooflineEstimator};
 
 // What the whole-model form errs by on a single kernel, in ln: whole models are
 // what it was fitted to.
@@ -233,7 +234,7 @@ std::optional<Predictor::State::Line> Predictor::State::LineOf(std::string_view 
                                                                const EstimateOptions& options) const {
   const CompiledProfile* profile = estimator == kInterGpuEstimator ? transfer.get() : own.get();
   if (profile == nullptr) return std::nullopt;
-  const auto lines_of = [&](const Table& table) -> const std::vector<InterGpu>& {
+  const auto lines_of = [&](const Table& table) -> const std::vector<LadderLine>& {
     return estimator == kInterGpuEstimator    ? table.inter_gpu
            : estimator == kLayerWiseEstimator ? table.layer_wise
                                               : table.kernel_wise;
@@ -247,9 +248,10 @@ std::optional<Predictor::State::Line> Predictor::State::LineOf(std::string_view 
     best_rank = std::max(best_rank, rank);
   }
   if (best == nullptr) return std::nullopt;
-  const std::vector<InterGpu>& lines = lines_of(*best);
+  const std::vector<LadderLine>& lines = lines_of(*best);
   for (const std::string& name : {kernel.launch.kernel, LabelOf(kernel)}) {
-    const auto it = std::find_if(lines.begin(), lines.end(), [&](const InterGpu& line) { return line.label == name; });
+    const auto it =
+        std::find_if(lines.begin(), lines.end(), [&](const LadderLine& line) { return line.label == name; });
     if (it != lines.end()) return Line{best, &*it};
   }
   return Line{best, &lines.front()};
@@ -261,6 +263,7 @@ absl::StatusOr<Estimate> Predictor::State::EstimateByLine(const Kernel& kernel, 
   if (!line.has_value()) {
     std::vector<std::string_view> there = {"default"};
     for (const std::string_view name : kEstimators) {
+      if (name == kEndToEndEstimator) continue;  // says nothing of kernels
       if (name == kWholeModelEstimator ? learnt_machine != nullptr
                                        : !IsLine(name) || LineOf(name, kernel, options).has_value())
         there.push_back(name);
@@ -275,7 +278,7 @@ absl::StatusOr<Estimate> Predictor::State::EstimateByLine(const Kernel& kernel, 
   const Table& table = *line->table;
   const Timing timing = options.timing.value_or(table.key.timing);
   const double us =
-      ConvertTiming(InterGpuUs(*line->form, kernel, spec), table.key.timing, timing,
+      ConvertTiming(LadderLineUs(*line->form, kernel, spec), table.key.timing, timing,
                     table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us);
   Estimate estimate;
   estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
@@ -358,6 +361,62 @@ Estimate Predictor::State::EstimateAsRun(const Kernel& kernel, const Counts& cou
   return estimate;
 }
 
+absl::StatusOr<GraphEstimate> Predictor::State::EstimateEndToEnd(const Graph& graph, const std::vector<Kernel>& kernels,
+                                                                 ExecutionMode mode) const {
+  if (own == nullptr || own->loaded().profile.end_to_end.empty() || is_slice) {
+    return FailedPrecondition(
+        "no end-to-end form for {}; fit a profile of the device to times of whole models (fit --model-measurements), "
+        "or "
+        "ask another estimator",
+        is_slice ? "a slice" : spec.slug);
+  }
+  std::vector<Kernel> run;
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (graph.nodes[i].costing == Costing::kFree) continue;
+    if (kernels[i].op() == Op::kCollective) {
+      return FailedPrecondition("estimator end-to-end knows steps of one device; nodes[{}] ({}) is a collective", i,
+                                kernels[i].name);
+    }
+    run.push_back(kernels[i]);
+  }
+  const StepWork step = StepWorkOf(run);
+  if (!(step.flops > 0)) {
+    return FailedPrecondition(
+        "estimator end-to-end goes by FLOPs, and the graph has neither convolutions nor products; ask another one");
+  }
+  const std::vector<EndToEnd>& lines = own->loaded().profile.end_to_end;
+  const EndToEnd* line = FindEndToEnd(lines, step);
+  if (line == nullptr) {
+    std::vector<std::string> there;
+    for (const EndToEnd& one : lines) there.push_back(Describe(one));
+    return FailedPrecondition("no end-to-end form of {} for {}; its times of whole models are of {}", Describe(step),
+                              spec.slug, fmt::join(there, ", "));
+  }
+  const auto share_of = [&](const Kernel& kernel) -> absl::StatusOr<Estimate> {
+    const double us = line->slope * StepFlopsOf(kernel);
+    return Estimate{.latency_us = {us, us, us},
+                    .estimator = kEndToEndEstimator,
+                    .bound = BoundOf(kernel.op(), CountsOf(kernel), MachineFor(kernel), us)};
+  };
+  GPUETA_ASSIGN_OR_RETURN(GraphEstimate estimate,
+                          ComposeGraph(graph, kernels, {.copy_us = line->constant_us}, share_of));
+  const double flops = step.flops * static_cast<double>(graph.microbatches);
+  const bool inside = mode == ExecutionMode::kEager && flops >= line->min_flops && flops <= line->max_flops;
+  const Provenance provenance = inside ? Provenance::kInterpolated : Provenance::kExtrapolated;
+  const auto widen = [&](Quantiles& us) {
+    us.p90 = us.p50 * std::exp(kZ90 * line->error_ln);
+    us.p99 = us.p50 * std::exp(kZ99 * line->error_ln);
+  };
+  widen(estimate.latency_us);
+  for (GraphPart& part : estimate.parts) {
+    widen(part.estimate.latency_us);
+    part.estimate.provenance = provenance;
+  }
+  estimate.provenance = {{provenance, 1.0}};
+  estimate.estimator = kEndToEndEstimator;
+  return estimate;
+}
+
 absl::StatusOr<Estimate> Predictor::State::EstimateCollective(const Kernel& kernel, const Counts& counts,
                                                               const EstimateOptions& options) const {
   const auto& collective = std::get<Collective>(kernel.work);
@@ -402,6 +461,8 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
       return FailedPrecondition("no times of whole models were learnt from; fit a profile with --model-measurements");
     return EstimateAsRun(kernel, counts, options);
   }
+  if (options.estimator == kEndToEndEstimator)
+    return FailedPrecondition("estimator end-to-end answers whole graphs; ask another one for single kernels");
   if (IsLine(options.estimator)) return EstimateByLine(kernel, counts, options);
   if (kernel.op() == Op::kCollective && options.topology.has_value() && options.estimator != kRooflineEstimator)
     return EstimateCollective(kernel, counts, options);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/ops/launch_floor.h"
+#include "core/predict/compose.h"
 #include "core/predict/predictor.h"
 #include "core/predict/route.h"
 #include "core/profile/whole_model.h"
@@ -22,10 +23,16 @@ inline constexpr std::string_view kInterGpuEstimator = "inter-gpu";
 inline constexpr std::string_view kKernelWiseEstimator = "kernel-wise";
 inline constexpr std::string_view kLayerWiseEstimator = "layer-wise";
 
-// Whether a name is one of the published lines in one measure of work
-// (core/profile/profile.h, InterGpu), which are asked kernel by kernel.
+inline constexpr std::string_view kEndToEndEstimator = "end-to-end";
+
+// Whether a name is one of the ladder's lines of kernels (core/profile/ladder.h).
 constexpr bool IsLine(std::string_view estimator) {
   return estimator == kInterGpuEstimator || estimator == kKernelWiseEstimator || estimator == kLayerWiseEstimator;
+}
+
+// Whether kernels are asked one at a time: tables do not answer.
+constexpr bool IsAskedSingly(std::string_view estimator) {
+  return IsLine(estimator) || estimator == kWholeModelEstimator || estimator == kEndToEndEstimator;
 }
 
 // max(FLOPs over peak, bytes over bandwidth), in µs.
@@ -85,12 +92,17 @@ struct Predictor::State {
   // timing asked for, else of another.
   struct Line {
     const Table* table = nullptr;
-    const InterGpu* form = nullptr;
+    const LadderLine* form = nullptr;
   };
   std::optional<Line> LineOf(std::string_view estimator, const Kernel& kernel, const EstimateOptions& options) const;
   // FAILED_PRECONDITION, listing the estimators there are, without such a line.
   absl::StatusOr<Estimate> EstimateByLine(const Kernel& kernel, const Counts& counts,
                                           const EstimateOptions& options) const;
+  // A graph by its FLOPs alone; each kernel has its share of them.
+  // FAILED_PRECONDITION, listing what there is, without a line for such steps, for
+  // graphs of several devices, and for those without convolution and product.
+  absl::StatusOr<GraphEstimate> EstimateEndToEnd(const Graph& graph, const std::vector<Kernel>& kernels,
+                                                 ExecutionMode mode) const;
   // Evaluates the rows in `input`.
   void Answer(const Question& question, CompiledTable::Input& input, CompiledTable::Output& output) const;
   // Whether a kernel of a model that runs eagerly is better answered by what

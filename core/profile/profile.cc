@@ -7,6 +7,7 @@
 #include "core/base/errors.h"
 #include "core/ops/forms.h"
 #include "core/ops/launch.h"
+#include "core/profile/ladder.h"
 #include "core/profile/model_residual.h"
 #include "core/profile/whole_model.h"
 
@@ -81,7 +82,7 @@ absl::Status CheckPooling(const Table& table) {
   return absl::OkStatus();
 }
 
-absl::Status CheckInterGpu(const InterGpu& form) {
+absl::Status CheckLadderLine(const LadderLine& form) {
   if (std::isfinite(form.slope) && std::isfinite(form.slope_per_bandwidth) && std::isfinite(form.constant_us))
     return absl::OkStatus();
   return FieldError("inter_gpu", fmt::format("of \"{}\" has a value that is not finite", form.label));
@@ -135,7 +136,7 @@ absl::Status CheckTable(const Table& table) {
   for (const KernelConfig& config : table.kernel_configs) GPUETA_RETURN_IF_ERROR(CheckConfig(config));
   GPUETA_RETURN_IF_ERROR(CheckPooling(table));
   for (const auto* forms : {&table.inter_gpu, &table.kernel_wise, &table.layer_wise}) {
-    for (const InterGpu& line : *forms) GPUETA_RETURN_IF_ERROR(CheckInterGpu(line));
+    for (const LadderLine& line : *forms) GPUETA_RETURN_IF_ERROR(CheckLadderLine(line));
   }
   if (!std::isfinite(table.floor_us) || table.floor_us < 0)
     return FieldError("floor_us", "must be finite and not negative");
@@ -198,7 +199,7 @@ absl::Status CheckStructure(const Profile& profile) {
   }
   if (!profile.whole_model.empty())
     GPUETA_RETURN_IF_ERROR(InField("whole_model", CheckWholeModel(profile.whole_model)));
-  return absl::OkStatus();
+  return CheckStructure(profile.end_to_end);
 }
 
 }  // namespace gpueta

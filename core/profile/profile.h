@@ -86,15 +86,28 @@ struct Pooling {
   float device_ln = 0.3F;           // standard deviation of what devices as a whole are off by
 };
 
-// Published as MICRO'23's inter-GPU kernel-wise regression (Li et al. 2023):
-// t = slope·work + constant, slope linear in 1/bandwidth.
-struct InterGpu {
+// A line of MICRO'23's ladder (core/profile/ladder.h): t = slope·work + constant,
+// between devices with a slope linear in 1/bandwidth.
+struct LadderLine {
   enum class Work : std::uint8_t { kFlops, kInputBytes, kOutputBytes };
   std::string label;
   Work work = Work::kFlops;
   double slope = 0;                // µs a unit of work
   double slope_per_bandwidth = 0;  // times µs a byte
   double constant_us = 0;
+};
+
+// The ladder's first rung: a whole step is a line in its FLOPs, one for steps of
+// each kind (core/profile/ladder.h).
+struct EndToEnd {
+  DType dtype = DType::kFp32;  // of most of the FLOPs
+  bool training = false;
+  double slope = 0;  // µs a FLOP; ≥ 0, as constant_us
+  double constant_us = 0;
+  double min_flops = 0;  // hull of the measured steps
+  double max_flops = 0;
+  double error_ln = 0;  // standard deviation of ln(measured/predicted)
+  std::int64_t rows = 0;
 };
 
 // What models take beyond their kernels (core/profile/model_residual.h).
@@ -160,12 +173,11 @@ struct Table {
   float cv_mape = 0;  // as a fraction
   // Of tables over several devices only; otherwise no deviations.
   Pooling pooling;
-  std::vector<InterGpu> inter_gpu;  // one a label; "*" first
-  // Two more rungs of that ladder, of one device alone (slope_per_bandwidth 0),
-  // for comparison. Kernel-wise: one for each kernel that rows name, else for
-  // each label; layer-wise: one a label, in FLOPs. "*" first.
-  std::vector<InterGpu> kernel_wise;
-  std::vector<InterGpu> layer_wise;
+  std::vector<LadderLine> inter_gpu;  // one a label; "*" first
+  // Two more rungs of that ladder, of one device alone (slope_per_bandwidth 0). Kernel-wise: one for each kernel that
+  // rows name, else for each label; layer-wise: one a label, in FLOPs. "*" first.
+  std::vector<LadderLine> kernel_wise;
+  std::vector<LadderLine> layer_wise;
   // Of tables that rest on other devices' measurements more than on the rows.
   bool transferred = false;
   std::vector<Relative> relatives;
@@ -191,6 +203,7 @@ struct Profile {
   double host_issue_us = 0;
   double host_copy_gb_s = 0;
   WholeModel whole_model;
+  std::vector<EndToEnd> end_to_end;  // of one device; sorted by dtype and training, without repetitions
 
   const Table* Find(const TableKey& key) const;  // nullptr if absent
 };

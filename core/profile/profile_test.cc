@@ -49,6 +49,9 @@ Profile FullProfile() {
                   .alike_length = 0.4,
                   .same_variance = 0.02,
                   .noise_variance = 0.005};
+  profile.end_to_end = {
+      {.slope = 1e-7, .constant_us = 300, .min_flops = 1e9, .max_flops = 1e12, .error_ln = 0.2, .rows = 9},
+      {.training = true, .slope = 2e-7, .min_flops = 1e9, .max_flops = 1e12, .error_ln = 0.3, .rows = 4}};
   return profile;
 }
 
@@ -170,6 +173,11 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"ShortTheta", [](Profile& p) { p.whole_model.theta.pop_back(); }, "whole_model.theta"},
         Damage{"FarDeparture", [](Profile& p) { p.whole_model.machines[0].departure[0] = 9; }, "machines.departure"},
         Damage{"ShortModels", [](Profile& p) { p.whole_model.models.points.pop_back(); }, "whole_model.models.points"},
+        Damage{"NegativeSlope", [](Profile& p) { p.end_to_end[0].slope = -1; }, "end_to_end[0] (fp32 inference).slope"},
+        Damage{"NanConstant", [](Profile& p) { p.end_to_end[1].constant_us = kNan; }, "end_to_end[1] (fp32 training)"},
+        Damage{"EmptyHullOfSteps", [](Profile& p) { p.end_to_end[0].min_flops = 1e13; }, "min_flops"},
+        Damage{"WideErrorOfSteps", [](Profile& p) { p.end_to_end[0].error_ln = 50; }, "error_ln"},
+        Damage{"StepsOutOfOrder", [](Profile& p) { std::swap(p.end_to_end[0], p.end_to_end[1]); }, "sorted"},
         Damage{"NanModels", [](Profile& p) { p.whole_model.models.weights[1] = kNan; }, "whole_model.models.weights"},
         Damage{"TablesOutOfOrder", [](Profile& p) { std::swap(p.tables[0], p.tables[2]); }, "sorted by key"}),
     [](const auto& instance) { return instance.param.name; });

@@ -147,23 +147,6 @@ Table TableOf(const Table& pooled, const DeviceSpec& device, std::span<const dou
   return table;
 }
 
-double WorkOf(const Kernel& kernel, InterGpu::Work work) {
-  const Counts counts = CountsOf(kernel);
-  switch (work) {
-    case InterGpu::Work::kFlops: break;
-    case InterGpu::Work::kInputBytes: return static_cast<double>(counts.bytes_read.value());
-    case InterGpu::Work::kOutputBytes: return static_cast<double>(counts.bytes_written.value());
-  }
-  return static_cast<double>(counts.flops.value());
-}
-
-double InterGpuUs(const InterGpu& form, const Kernel& kernel, const DeviceSpec& device) {
-  // A line over devices may fall below 0 beyond them.
-  constexpr double kLeastUs = 1;
-  const double slope = form.slope + form.slope_per_bandwidth * 1e-3 / WithInferredCells(device).mem_bandwidth_gb_s;
-  return std::max(slope * WorkOf(kernel, form.work) + form.constant_us, kLeastUs);
-}
-
 Profile TransferTo(const Profile& pooled, const DeviceSpec& device) {
   Profile out = pooled;
   out.spec = device;

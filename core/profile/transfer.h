@@ -65,9 +65,4 @@ Table TableOf(const Table& pooled, const DeviceSpec& device, std::span<const dou
 // they are.
 Profile TransferTo(const Profile& pooled, const DeviceSpec& device);
 
-// The measure of work that an inter-GPU form is linear in.
-double WorkOf(const Kernel& kernel, InterGpu::Work work);
-// Latency > 0 of a kernel on a device by that form.
-double InterGpuUs(const InterGpu& form, const Kernel& kernel, const DeviceSpec& device);
-
 }  // namespace gpueta

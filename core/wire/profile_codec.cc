@@ -42,11 +42,11 @@ Interval Decode(const v1::Table::Interval& message) {
           message.growth_per_octave()};
 }
 
-v1::Table::InterGpu::Work EncodeWork(InterGpu::Work work) {
+v1::Table::InterGpu::Work EncodeWork(LadderLine::Work work) {
   switch (work) {
-    case InterGpu::Work::kFlops: return v1::Table::InterGpu::WORK_FLOPS;
-    case InterGpu::Work::kInputBytes: return v1::Table::InterGpu::WORK_INPUT_BYTES;
-    case InterGpu::Work::kOutputBytes: return v1::Table::InterGpu::WORK_OUTPUT_BYTES;
+    case LadderLine::Work::kFlops: return v1::Table::InterGpu::WORK_FLOPS;
+    case LadderLine::Work::kInputBytes: return v1::Table::InterGpu::WORK_INPUT_BYTES;
+    case LadderLine::Work::kOutputBytes: return v1::Table::InterGpu::WORK_OUTPUT_BYTES;
   }
   return v1::Table::InterGpu::WORK_UNSPECIFIED;
 }
@@ -54,8 +54,8 @@ v1::Table::InterGpu::Work EncodeWork(InterGpu::Work work) {
 // What tables know of other devices.
 using FormMessages = google::protobuf::RepeatedPtrField<v1::Table::InterGpu>;
 
-void EncodeForms(const std::vector<InterGpu>& forms, FormMessages* messages) {
-  for (const InterGpu& form : forms) {
+void EncodeForms(const std::vector<LadderLine>& forms, FormMessages* messages) {
+  for (const LadderLine& form : forms) {
     v1::Table::InterGpu* out = messages->Add();
     out->set_label(form.label);
     out->set_work(EncodeWork(form.work));
@@ -89,19 +89,19 @@ void EncodeTransfer(const Table& table, v1::Table* message) {
   }
 }
 
-absl::StatusOr<InterGpu::Work> DecodeWork(v1::Table::InterGpu::Work work) {
+absl::StatusOr<LadderLine::Work> DecodeWork(v1::Table::InterGpu::Work work) {
   switch (work) {
-    case v1::Table::InterGpu::WORK_FLOPS: return InterGpu::Work::kFlops;
-    case v1::Table::InterGpu::WORK_INPUT_BYTES: return InterGpu::Work::kInputBytes;
-    case v1::Table::InterGpu::WORK_OUTPUT_BYTES: return InterGpu::Work::kOutputBytes;
+    case v1::Table::InterGpu::WORK_FLOPS: return LadderLine::Work::kFlops;
+    case v1::Table::InterGpu::WORK_INPUT_BYTES: return LadderLine::Work::kInputBytes;
+    case v1::Table::InterGpu::WORK_OUTPUT_BYTES: return LadderLine::Work::kOutputBytes;
     default: return FieldError("inter_gpu.work", "is not a known measure of work");
   }
 }
 
-absl::StatusOr<std::vector<InterGpu>> DecodeForms(const FormMessages& messages) {
-  std::vector<InterGpu> forms;
+absl::StatusOr<std::vector<LadderLine>> DecodeForms(const FormMessages& messages) {
+  std::vector<LadderLine> forms;
   for (const v1::Table::InterGpu& form : messages) {
-    GPUETA_ASSIGN_OR_RETURN(const InterGpu::Work work, DecodeWork(form.work()));
+    GPUETA_ASSIGN_OR_RETURN(const LadderLine::Work work, DecodeWork(form.work()));
     forms.push_back({form.label(), work, form.slope(), form.slope_per_bandwidth(), form.constant_us()});
   }
   return forms;
@@ -350,6 +350,29 @@ absl::StatusOr<WholeModel> DecodeWholeModel(const v1::Profile::WholeModel& messa
   return whole;
 }
 
+void EncodeEndToEnd(const EndToEnd& line, v1::Profile::EndToEnd& message) {
+  message.set_dtype(wire::Encode(line.dtype));
+  message.set_training(line.training);
+  message.set_slope(line.slope);
+  message.set_constant_us(line.constant_us);
+  message.set_min_flops(line.min_flops);
+  message.set_max_flops(line.max_flops);
+  message.set_error_ln(line.error_ln);
+  message.set_rows(line.rows);
+}
+
+absl::StatusOr<EndToEnd> DecodeEndToEnd(const v1::Profile::EndToEnd& message) {
+  GPUETA_ASSIGN_OR_RETURN(const DType dtype, DecodeDType(message.dtype(), "dtype"));
+  return EndToEnd{.dtype = dtype,
+                  .training = message.training(),
+                  .slope = message.slope(),
+                  .constant_us = message.constant_us(),
+                  .min_flops = message.min_flops(),
+                  .max_flops = message.max_flops(),
+                  .error_ln = message.error_ln(),
+                  .rows = message.rows()};
+}
+
 }  // namespace
 
 v1::Profile Encode(const Profile& profile) {
@@ -368,6 +391,7 @@ v1::Profile Encode(const Profile& profile) {
   message.set_host_issue_us(profile.host_issue_us);
   message.set_host_copy_gb_s(profile.host_copy_gb_s);
   if (!profile.whole_model.empty()) EncodeWholeModel(profile.whole_model, *message.mutable_whole_model());
+  for (const EndToEnd& line : profile.end_to_end) EncodeEndToEnd(line, *message.add_end_to_end());
   for (const DeviceSpec& spec : profile.pool) *message.add_pool() = Encode(spec);
   return message;
 }
@@ -391,6 +415,11 @@ absl::StatusOr<Profile> Decode(const v1::Profile& message) {
     absl::StatusOr<WholeModel> whole = DecodeWholeModel(message.whole_model());
     if (!whole.ok()) return InField("whole_model", whole.status());
     profile.whole_model = *std::move(whole);
+  }
+  for (int i = 0; i < message.end_to_end_size(); ++i) {
+    absl::StatusOr<EndToEnd> line = DecodeEndToEnd(message.end_to_end(i));
+    if (!line.ok()) return InField(fmt::format("end_to_end[{}]", i), line.status());
+    profile.end_to_end.push_back(*line);
   }
   for (const v1::DeviceSpec& spec : message.pool()) profile.pool.push_back(Decode(spec));
   return profile;

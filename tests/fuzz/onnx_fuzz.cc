@@ -1,9 +1,10 @@
 // Any bytes as an ONNX file: refused, or a valid graph whose counts can be
-// asked for.
+// asked for, also after each of the passes that callers choose by name.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 
+#include "core/graph/passes/named_pass.h"
 #include "core/importers/onnx/onnx_importer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -16,5 +17,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const absl::StatusOr<gpueta::GraphCounts> counts = gpueta::CountsOf(*graph, values);
   if (counts.ok() && (counts->macs < 0 || counts->bytes < 0)) std::abort();
   if (gpueta::HashOf(*graph).size() != 16) std::abort();
+  constexpr std::size_t kMostNodes = 4000;  // each run stays short
+  if (graph->nodes.size() > kMostNodes) return 0;
+  for (const gpueta::NamedPass& pass : gpueta::NamedPasses()) {
+    gpueta::Graph run = *graph;
+    pass.apply(run);
+    if (counts.ok() && gpueta::Validate(run).ok()) (void)gpueta::CountsOf(run, values);
+  }
   return 0;
 }

@@ -14,6 +14,10 @@ namespace {
 
 using namespace gpueta;
 
+void Check(const Quantiles& us) {
+  if (!(us.p50 <= us.p90 && us.p90 <= us.p99)) std::abort();
+}
+
 // What is accepted must survive being evaluated and written again.
 void Use(LoadedProfile loaded) {
   const std::string written = SerializeProfile(loaded.profile);
@@ -49,9 +53,19 @@ void Use(LoadedProfile loaded) {
       case Op::kCustom: kernel.work = Custom{.op = "x", .flops = 10, .bytes = 10}; break;
     }
     const auto estimate = predictor.EstimateKernel(kernel, {.timing = table.key.timing});
-    if (estimate.ok() &&
-        !(estimate->latency_us.p50 <= estimate->latency_us.p90 && estimate->latency_us.p90 <= estimate->latency_us.p99))
-      std::abort();
+    if (estimate.ok()) Check(estimate->latency_us);
+  }
+  for (const EndToEnd& line : compiled->loaded().profile.end_to_end) {
+    Graph graph;
+    for (const char* op : {"add", "clear_gradient"}) {
+      if (!line.training && graph.nodes.size() == 1) break;
+      graph.nodes.push_back(
+          {.kernel = {.name = "", .dtype = line.dtype, .work = Vector{.op = op, .rows = 9, .cols = 9}, .launch = {}}});
+    }
+    graph.nodes.push_back(
+        {.kernel = {.name = "", .dtype = line.dtype, .work = Gemm{.m = 1 << 12, .n = 200, .k = 300}, .launch = {}}});
+    const auto estimate = predictor.EstimateGraph(graph, {}, {.estimator = "end-to-end"});
+    if (estimate.ok()) Check(estimate->latency_us);
   }
 }
 

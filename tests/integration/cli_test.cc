@@ -451,6 +451,52 @@ TEST_F(CliTest, ATimeOfAModelMovesItsEstimateTowardsIt) {
   ExpectOneLine(refused("h100-sxm", "resnet=" + kResnet), HasSubstr("models.csv:2:device: is t4"));
 }
 
+TEST_F(CliTest, RungsOfTheLadderAreComparedOnWholeModels) {
+  const std::string header = "device,source,model,mode,dtype,batch,latency_ms\n";
+  const std::string times = Write("models.csv", header +
+                                                    "t4,me,resnet,inference,fp32,1,4\n"
+                                                    "t4,me,resnet,inference,fp32,4,13\n"
+                                                    "t4,me,resnet,inference,fp32,8,25\n"
+                                                    "t4,me,resnet,train,fp32,8,80\n");
+  const std::string graph = "resnet=" + kResnet;
+  const std::string profile = Path("t4.profile");
+  ASSERT_EQ(Run({"fit", "--device", "t4", "--model-measurements", times, "--graph", graph, "--out", profile}).status,
+            0);
+  EXPECT_EQ(RunJson({"profile", "show", profile})["end_to_end"].size(), 2U);
+  const std::vector<std::string> predict = {"predict",  kResnet, "--profile",   profile,
+                                            "--device", "t4",    "--estimator", "end-to-end"};
+  const auto asked = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), predict.begin(), predict.end());
+    return options;
+  };
+  const json answer = RunJson(asked({"--batch", "4"}))["devices"][0];
+  EXPECT_EQ(answer["estimator"], "end-to-end");
+  EXPECT_NEAR(answer["latency_us"]["p50"], 13000, 300);
+  EXPECT_NEAR(RunJson(asked({"--batch", "8", "--train"}))["devices"][0]["latency_us"]["p50"], 80000, 800);
+  ExpectOneLine(Run(asked({"--batch", "4", "--dtype", "fp16"})),
+                AllOf(HasSubstr("no end-to-end form of fp16 inference"), HasSubstr("fp32 inference, fp32 training")));
+  ExpectOneLine(Run({"predict", kResnet, "--device", "t4", "--estimator", "end-to-end"}),
+                HasSubstr("fit --model-measurements"));
+
+  const json ladder = RunJson({"eval", "--profile", profile, "--model-measurements", times, "--graph", graph,
+                               "--estimator", "default,end-to-end,roofline", "--by", "mode"});
+  ASSERT_EQ(ladder.size(), 6U);
+  EXPECT_EQ(ladder[2]["asked"], "end-to-end");
+  EXPECT_EQ(ladder[2]["mode"], "inference");
+  EXPECT_LT(ladder[2]["mape"], 0.02);
+  EXPECT_EQ(ladder[2]["spearman"], 1);
+  EXPECT_GT(ladder[4]["mape"], 0.1);
+  const std::vector<std::string> eval = {"eval", "--profile", profile, "--model-measurements", times, "--graph", graph};
+  const auto of_kernels = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = eval;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Run(arguments);
+  };
+  ExpectOneLine(of_kernels({"--estimator", "kernel-wise"}), AllOf(HasSubstr("models.csv:2"), HasSubstr("kernel-wise")));
+  ExpectOneLine(of_kernels({"--by", "regime"}), AllOf(HasSubstr("\"regime\""), HasSubstr("image_size")));
+  EXPECT_EQ(Run({"eval", "--profile", profile}).status, kUsage);
+}
+
 TEST_F(CliTest, AHostThatIsKnownIsTakenAsItIs) {
   const auto us = [&](std::vector<std::string> host) {
     std::vector<std::string> arguments = {"predict", kResnet, "--device", "titan-xp", "--batch", "1"};

@@ -8,17 +8,9 @@
 namespace gpueta {
 namespace {
 
-SymInt OutSize(const GraphNode& conv, const char* size, const char* kernel, const char* stride, const char* pad,
-               const char* extra_pad, const char* dilation) {
-  const SymInt span = DimOf(conv, dilation) * (DimOf(conv, kernel) - 1) + 1;
-  return FloorDiv(DimOf(conv, size) + 2 * DimOf(conv, pad) + DimOf(conv, extra_pad) - span, DimOf(conv, stride)) + 1;
-}
-
 // A pass over the convolution's output.
 GraphNode PassBehind(const GraphNode& conv, bool batch_norm) {
-  const SymInt rows = DimOf(conv, "batch") * DimOf(conv, "out_channels") *
-                      OutSize(conv, "height", "kernel_h", "stride_h", "pad_h", "extra_pad_h", "dilation_h");
-  const SymInt cols = OutSize(conv, "width", "kernel_w", "stride_w", "pad_w", "extra_pad_w", "dilation_w");
+  const auto [rows, cols] = *OutputExtent(conv);
   GraphNode pass = batch_norm ? VectorLike(conv, "batch_norm", "batchnorm", rows, cols, 1)
                               : VectorLike(conv, "bias", "add", rows, cols, 1);
   const std::int64_t channels = DimOf(conv, "out_channels").constant().value_or(0);

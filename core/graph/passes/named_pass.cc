@@ -5,16 +5,23 @@
 #include <algorithm>
 #include <array>
 
+#include "core/graph/passes/autocast.h"
+#include "core/graph/passes/channels_last.h"
 #include "core/graph/passes/fusion.h"
 
 namespace gpueta {
 namespace {
 
-constexpr std::array<NamedPass, 5> kPasses = {{
+constexpr std::array<NamedPass, 8> kPasses = {{
     {"fuse-elementwise", "runs of vector operators become one pass, as compilers do", FuseElementwise},
     {"fuse-epilogues", "bias, batch norm and activation go into the product or convolution before them", FuseEpilogues},
     {"fuse-residual-norms", "residual sum and norm become one kernel", FuseResidualNorms},
     {"fuse-attention", "product, softmax and product become fused attention", FuseAttention},
+    {"autocast-fp16", "products in fp16, norms and sums in fp32 with casts between, as torch.autocast; parameters fp32",
+     [](Graph& graph) { Autocast(graph, DType::kFp16); }},
+    {"autocast-bf16", "the same in bf16", [](Graph& graph) { Autocast(graph, DType::kBf16); }},
+    {"channels-last", "images have channels last: copies of what comes in otherwise, transposes that move nothing",
+     ChannelsLast},
     {"merge-products", "products of one input stand side by side", MergeProducts},
 }};
 

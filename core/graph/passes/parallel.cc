@@ -10,24 +10,13 @@
 namespace gpueta {
 namespace {
 
-struct Shape {
-  SymInt rows;
-  SymInt cols;
-};
-
-Shape OutputOf(const GraphNode& node) {
-  switch (node.kernel.op()) {
-    case Op::kGemm: return {DimOf(node, "batch") * DimOf(node, "m"), DimOf(node, "n")};
-    case Op::kMoe: return {DimOf(node, "num_tokens"), DimOf(node, "hidden_size")};
-    case Op::kVector: return {DimOf(node, "rows"), DimOf(node, "cols")};
-    default: return {1, 1};
-  }
-}
+// Collectives stand behind nodes whose output is known.
+Extent OutputOf(const GraphNode& node) { return OutputExtent(node).value_or(Extent{1, 1}); }
 
 // Activations keep 16 bits where weights have fewer.
 DType ActivationType(DType dtype) { return BitsOf(dtype).output < 32 ? DType::kBf16 : dtype; }
 
-GraphNode CollectiveNode(const GraphNode& behind, std::string_view op, const Shape& shape, std::int64_t ranks) {
+GraphNode CollectiveNode(const GraphNode& behind, std::string_view op, const Extent& shape, std::int64_t ranks) {
   GraphNode node;
   node.kernel.name = fmt::format("{}.{}", behind.kernel.name, op);
   node.kernel.dtype = behind.kernel.dtype == DType::kFp32 || behind.kernel.dtype == DType::kFp16
@@ -158,7 +147,7 @@ absl::Status SplitTensors(Graph& graph, const Parallelism& ranks, bool sequence)
   Rows rows(rewriter, std::move(shared), ranks.tensor);
   for (std::size_t i = 0; i < rewriter.size(); ++i) {
     GraphNode node = rewriter.old(i);
-    const Shape whole = OutputOf(node);
+    const Extent whole = OutputOf(node);
     const std::int64_t share = ShareOf(node, ranks);
     saved += static_cast<double>(node.parameters) * (1 - 1 / static_cast<double>(share));
     node.parameters /= share;

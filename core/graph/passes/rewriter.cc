@@ -64,6 +64,33 @@ bool HasBias(const GraphNode& node) {
   return SymInt(node.parameters) == n * DimOf(node, "k") + n;
 }
 
+namespace {
+
+SymInt OutSize(const GraphNode& conv, const char* size, const char* kernel, const char* stride, const char* pad,
+               const char* extra_pad, const char* dilation) {
+  const SymInt span = DimOf(conv, dilation) * (DimOf(conv, kernel) - 1) + 1;
+  return FloorDiv(DimOf(conv, size) + 2 * DimOf(conv, pad) + DimOf(conv, extra_pad) - span, DimOf(conv, stride)) + 1;
+}
+
+}  // namespace
+
+std::optional<Extent> OutputExtent(const GraphNode& node) {
+  switch (node.kernel.op()) {
+    case Op::kGemm: return Extent{DimOf(node, "batch") * DimOf(node, "m"), DimOf(node, "n")};
+    case Op::kConv2d:
+      return Extent{DimOf(node, "batch") * DimOf(node, "out_channels") *
+                        OutSize(node, "height", "kernel_h", "stride_h", "pad_h", "extra_pad_h", "dilation_h"),
+                    OutSize(node, "width", "kernel_w", "stride_w", "pad_w", "extra_pad_w", "dilation_w")};
+    case Op::kAttention:
+      return Extent{DimOf(node, "batch") * DimOf(node, "query_len"), DimOf(node, "heads") * DimOf(node, "head_dim")};
+    case Op::kMoe: return Extent{DimOf(node, "num_tokens"), DimOf(node, "hidden_size")};
+    case Op::kVector: return Extent{DimOf(node, "rows"), DimOf(node, "cols")};
+    case Op::kCollective:
+    case Op::kCustom: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 GraphNode VectorLike(const GraphNode& node, std::string_view name, std::string_view op, const SymInt& rows,
                      const SymInt& cols, std::int64_t operands) {
   GraphNode vector;

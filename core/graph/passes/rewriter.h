@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -50,6 +51,16 @@ void SetDimOf(GraphNode& node, std::string_view dim, const SymInt& value);
 
 // Of a product whose parameters are a weight and a bias for each column.
 bool HasBias(const GraphNode& node);
+
+// A tensor's elements as rows and columns.
+struct Extent {
+  SymInt rows;
+  SymInt cols;
+};
+
+// What a node writes; of a reduction what it reads. nullopt where its kind does
+// not say.
+std::optional<Extent> OutputExtent(const GraphNode& node);
 
 // A vector operator over rows × cols of the node's dtype.
 GraphNode VectorLike(const GraphNode& node, std::string_view name, std::string_view op, const SymInt& rows,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/errors.h"
+#include "core/graph/passes/autocast.h"
 #include "core/graph/passes/rewriter.h"
 
 namespace gpueta {
@@ -26,23 +27,17 @@ std::vector<Pass> BackwardOf(const Vector& vector) {
     return two ? std::vector<Pass>{{"mul", 2}, {"mul", 2}} : std::vector<Pass>{{"mul", 1}};
   if (op == "silu_mul") return {{"mul", 2}, {"mul", 2}};
   if (op == "pow") return {{"pow", 1}, {"mul", 1}, {"mul", 2}};
-  for (const std::string_view linear : {"copy", "cast", "neg", "rope", "dropout", "embedding", "reduce"}) {
+  if (op == "cast") return {{"cast", vector.operands}};
+  for (const std::string_view linear : {"copy", "neg", "rope", "dropout", "embedding", "reduce"}) {
     if (op == linear) return {{"mul", 1}};
   }
   return {{"mul", 2}};  // softmax, activations, masks: gradient and one saved tensor
 }
 
-struct Extent {
-  SymInt rows;
-  SymInt cols;
-};
-
+// Of what is a matrix of its own.
 std::optional<Extent> OutputOf(const GraphNode& node) {
-  switch (node.kernel.op()) {
-    case Op::kGemm: return Extent{DimOf(node, "batch") * DimOf(node, "m"), DimOf(node, "n")};
-    case Op::kVector: return Extent{DimOf(node, "rows"), DimOf(node, "cols")};
-    default: return std::nullopt;
-  }
+  const Op op = node.kernel.op();
+  return op == Op::kGemm || op == Op::kVector ? OutputExtent(node) : std::nullopt;
 }
 
 // Of the one tensor it reads; nullopt where that is not known.
@@ -75,7 +70,7 @@ class Backward {
       case Op::kGemm: Product(forward); break;
       case Op::kConv2d:
         // A model's input needs no gradient.
-        if (!forward.inputs.empty()) Repeat(forward, "input_gradient");
+        if (ReadsActivations(forward)) Repeat(forward, "input_gradient");
         Repeat(forward, "weight_gradient");
         break;
       case Op::kAttention: Attention(forward); break;
@@ -93,6 +88,14 @@ class Backward {
         Repeat(forward, "backward");
         break;
     }
+  }
+
+  // Casts of the model's input and of parameters read no node.
+  bool ReadsActivations(const GraphNode& node) const {
+    return std::ranges::any_of(node.inputs, [this](int input) {
+      const GraphNode& read = graph_.nodes[static_cast<std::size_t>(input)];
+      return !read.inputs.empty() || (read.source_op != kAutocastOp && read.source_op != kParameterCastOp);
+    });
   }
 
   static bool IsSend(const GraphNode& node) {
@@ -168,6 +171,7 @@ class Backward {
     const SymInt rows = DimOf(forward, "rows");
     const SymInt cols = DimOf(forward, "cols");
     const auto& vector = std::get<Vector>(forward.kernel.work);
+    if (forward.source_op == kAutocastOp && forward.inputs.empty()) return;  // of the model's input
     for (const Pass& pass : BackwardOf(vector)) {
       Append(VectorLike(forward, "backward", pass.op, rows, cols, pass.operands));
     }
@@ -265,10 +269,14 @@ void AccumulateGradients(Graph& graph) {
   const auto tensors_of = [](const GraphNode& node) {
     return node.kernel.op() == Op::kVector && node.parameters > 1 ? 2 : 1;
   };
+  constexpr std::int64_t kWideBytes = 4;
   const auto pass_over = [&](const GraphNode& node, bool clear) {
     const std::int64_t elements = (node.parameters + tensors_of(node) - 1) / tensors_of(node);
     GraphNode pass = VectorLike(node, clear ? "clear" : "accumulate", clear ? "clear_gradient" : "accumulate_gradient",
                                 1, elements, clear ? 1 : 2);
+    // As the parameters themselves are, whatever type their kernel runs in.
+    if (graph.parameter_bytes >= kWideBytes * graph.parameters && BitsOf(pass.kernel.dtype).weight < 8 * kWideBytes)
+      pass.kernel.dtype = DType::kFp32;
     pass.turn = clear ? Turn::kStep : Turn::kBackward;
     return pass;
   };
