@@ -295,8 +295,10 @@ Tensor BodyWalk::Resolve(NodeView& node, std::size_t output, Inferred inferred, 
     std::optional<SymInt> dim = std::move((*inferred.dims)[i]);
     if (!dim.has_value() && i < declared_rank) dim = DeclaredDim(declared->shape().dim(static_cast<int>(i)));
     if (!dim.has_value()) {
-      node.Assume(fmt::format("dim {} of tensor \"{}\" is unknown; assumed to be 1", i, Printable(name)));
-      dim = 1;
+      const bool like_input = node.has(0) && node.in(0).shape.size() == inferred.dims->size();
+      dim = like_input ? node.in(0).shape[i] : SymInt(1);
+      node.Assume(
+          fmt::format("dim {} of tensor \"{}\" is unknown; assumed to be {}", i, Printable(name), dim->ToString()));
     }
     if (dim->overflowed() || dim->constant().value_or(0) < 0) {
       node.Mismatch("dim {} of tensor \"{}\" would be {}", i, Printable(name), dim->ToString());

@@ -19,9 +19,11 @@ Inferred Reshaped(const NodeView& node, const Shape& shape) {
   return result;
 }
 
-// One copy of the output, or nothing if output and input are the same.
+// One copy of the output, or nothing if output and input are known to be the
+// same.
 GraphNode CostCopyUnlessSame(NodeView& node, const std::vector<Tensor>& outputs) {
-  return outputs[0].shape == node.in(0).shape ? CostView(node, outputs) : CostCopy(node, outputs);
+  const bool same = node.assumptions().empty() && outputs[0].shape == node.in(0).shape;
+  return same ? CostView(node, outputs) : CostCopy(node, outputs);
 }
 
 std::vector<Inferred> InferIdentity(NodeView& node) { return {Reshaped(node, node.in(0).shape)}; }

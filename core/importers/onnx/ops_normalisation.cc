@@ -82,7 +82,15 @@ GraphNode CostEmbedLayerNorm(NodeView& /*node*/, const std::vector<Tensor>& outp
   return VectorNode(KernelDType(outputs[0].type), "layernorm", outputs[0].shape, kTables);
 }
 
-// Outputs past the first exist in training only.
+// Outputs past the first exist in training only: statistics, like the scale.
+std::vector<Inferred> InferBatchNorm(NodeView& node) {
+  std::vector<Inferred> results = InferSame(node);
+  while (node.has(1) && results.size() < node.output_count()) {
+    results.push_back(Known(node.in(1).type, node.in(1).shape));
+  }
+  return results;
+}
+
 GraphNode CostBatchNorm(NodeView& node, const std::vector<Tensor>& outputs) {
   return VectorNode(KernelDType(outputs[0].type), node.rule().kernel, outputs[0].shape, 1);
 }
@@ -139,7 +147,7 @@ void AddNormalisationOps(OpTable& table) {
       {"SkipSimplifiedLayerNormalization",
        {.infer = InferSkipLayerNorm, .cost = CostSkipLayerNorm, .kernel = "rmsnorm", .min_inputs = 2}},
 
-      {"BatchNormalization", {.infer = InferSame, .cost = CostBatchNorm, .kernel = "batchnorm"}},
+      {"BatchNormalization", {.infer = InferBatchNorm, .cost = CostBatchNorm, .kernel = "batchnorm"}},
       {"GroupNorm", {.infer = InferSame, .cost = CostGroupNorm, .kernel = "groupnorm"}},
       {"GroupNormalization", {.infer = InferSame, .cost = CostGroupNorm, .kernel = "groupnorm"}},
       {"InstanceNormalization", {.infer = InferSame, .cost = CostInstanceNorm, .kernel = "groupnorm"}},
