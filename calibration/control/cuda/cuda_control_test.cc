@@ -150,25 +150,34 @@ TEST(CudaControlTest, ClocksThatAnAdministratorSetAreLeftAlone) {
   EXPECT_EQ(host.driver.state().locked_sm_mhz, 0);
 }
 
+// A few products and sums on `target`, and emulated on the whole simulated GPU.
+struct Emulated {
+  double true_us = 0;
+  absl::StatusOr<Emulation> emulation;
+};
+Emulated EmulateOnTheWhole(const SimulatedGpu& target_gpu, std::int64_t vector_rows) {
+  std::vector<Kernel> model;
+  for (const std::int64_t n : {1024, 2048, 4096}) {
+    model.push_back({.dtype = DType::kFp32, .work = Gemm{.m = 1024, .n = n, .k = 1024}});
+    model.push_back(
+        {.dtype = DType::kFp32, .work = Vector{.op = "add", .rows = vector_rows, .cols = n, .operands = 2}});
+  }
+  Host truth(target_gpu);
+  const auto alone = truth.Open(false).value();
+  Backend& backend = **alone->Apply(Unrestricted(alone->space()));
+  const double true_us = MeasureGraph(backend, model, {}, truth.driver.Time().now)->total.latency_us;
+  const DeviceRates target{.spec = alone->MeasureSpec().value()};
+  Host host;
+  const auto control = host.Open(false).value();
+  return {true_us, Emulate(*control, target, model, {}, host.driver.Time().now)};
+}
+
 // A GPU with a quarter of the SMs, everything else alike.
 TEST(CudaControlTest, ASmallerGpuIsPredictedFromALargerOne) {
   SimulatedGpu small;
   small.properties.sm_count /= 4;
   for (auto& [dtype, tflops] : small.tflops) tflops /= 4;
-  std::vector<Kernel> model;
-  for (const std::int64_t n : {1024, 2048, 4096}) {
-    model.push_back({.dtype = DType::kFp32, .work = Gemm{.m = 1024, .n = n, .k = 1024}});
-    model.push_back({.dtype = DType::kFp32, .work = Vector{.op = "add", .rows = 4096, .cols = n, .operands = 2}});
-  }
-  Host truth(small);
-  const auto alone = truth.Open(false).value();
-  Backend& backend = **alone->Apply(Unrestricted(alone->space()));
-  const double true_us = MeasureGraph(backend, model, {}, truth.driver.Time().now)->total.latency_us;
-  const DeviceRates target{.spec = alone->MeasureSpec().value()};
-
-  Host host;
-  const auto control = host.Open(false).value();
-  const auto emulation = Emulate(*control, target, model, {}, host.driver.Time().now);
+  const auto [true_us, emulation] = EmulateOnTheWhole(small, 4096);
   ASSERT_TRUE(emulation.ok()) << emulation.status();
   EXPECT_THAT(emulation->configuration_text, ::testing::ContainsRegex("units (16|20) of 72"));
   EXPECT_NEAR(emulation->estimate.latency_us.p50 / true_us, 1, 0.05);
@@ -181,20 +190,7 @@ TEST(CudaControlTest, AGpuOfLessBandwidthIsPredictedByContention) {
   small.properties.sm_count /= 2;
   for (auto& [dtype, tflops] : small.tflops) tflops /= 2;
   small.bandwidth_gb_s *= 0.6;
-  std::vector<Kernel> model;
-  for (const std::int64_t n : {1024, 2048, 4096}) {
-    model.push_back({.dtype = DType::kFp32, .work = Gemm{.m = 1024, .n = n, .k = 1024}});
-    model.push_back({.dtype = DType::kFp32, .work = Vector{.op = "add", .rows = 8192, .cols = n, .operands = 2}});
-  }
-  Host truth(small);
-  const auto alone = truth.Open(false).value();
-  Backend& backend = **alone->Apply(Unrestricted(alone->space()));
-  const double true_us = MeasureGraph(backend, model, {}, truth.driver.Time().now)->total.latency_us;
-  const DeviceRates target{.spec = alone->MeasureSpec().value()};
-
-  Host host;
-  const auto control = host.Open(false).value();
-  const auto emulation = Emulate(*control, target, model, {}, host.driver.Time().now);
+  const auto [true_us, emulation] = EmulateOnTheWhole(small, 8192);
   ASSERT_TRUE(emulation.ok()) << emulation.status();
   EXPECT_GT(At(emulation->configuration, Knob::kContention), 0.3);
   EXPECT_NEAR(emulation->estimate.latency_us.p50 / true_us, 1, 0.05);
