@@ -158,6 +158,22 @@ TEST(TransferTest, MoreRowsNeverMakeItMuchWorse) {
   EXPECT_LT(before, 0.12);
 }
 
+TEST(TransferTest, AFewRowsOfADeviceThatIsAsExpectedDoNoHarm) {
+  const DeviceSpec spec = Spec("a100-pcie-80gb");
+  const auto asked = Simulated(spec, 1.05, 300, 191);
+  const double before = Errors(Unmeasured(spec), asked).mape;
+  constexpr int kDraws = 20;
+  double sum = 0;
+  int within = 0;
+  for (unsigned draw = 0; draw < kDraws; ++draw) {
+    const double error = Errors(WithRows(spec, Simulated(spec, 1.05, 10, 200 + draw)), asked).mape;
+    sum += error;
+    if (error <= 1.1 * before) ++within;
+  }
+  EXPECT_LE(sum / kDraws, before);
+  EXPECT_GE(within, 19);
+}
+
 TEST(TransferTest, OneRowIsEnoughToStart) {
   const DeviceSpec spec = Spec("rtx-2080-ti");
   const Predictor predictor = WithRows(spec, Simulated(spec, 1, 1, 93));

@@ -21,9 +21,12 @@ namespace {
 
 // How much of a device unlike any other is left open by being like one relative.
 constexpr double kLikeOne = 0.15;
-// Prior probability that relatives together say it, that none does, and that
-// one of them does alone.
-constexpr double kTogether = 0.5;
+// Prior probability that relatives together say it, that they say it but for
+// this share of the variance that they leave open, that none does, and that one
+// of them does alone.
+constexpr double kTogether = 0.25;
+constexpr double kExactly = 0.25;
+constexpr double kOpenExactly = 0.01;
 constexpr double kNone = 0.25;
 constexpr double kAlone = 0.25;
 // Rows that the pool's error counts as where the rows' own is estimated.
@@ -50,6 +53,10 @@ std::vector<Hypothesis> HypothesesOf(const Table& pooled, std::span<const Device
                                      std::span<const std::string> without) {
   std::vector<Hypothesis> out;
   out.push_back({InheritedBy(pooled, pool, device, without), kTogether, {}});
+  // A device that needs no correction is not to get one from the noise of a few rows.
+  Inherited exactly = out.front().inherited;
+  exactly.variance *= kOpenExactly;
+  out.push_back({exactly, kExactly, {}});
   Inherited nothing;
   nothing.deviation.assign(pooled.pooling.deviation_sd.size(), 0);
   out.push_back({nothing, kNone, {}});
@@ -143,7 +150,8 @@ Posterior PosteriorOf(const TableData& data, const Table& pooled, std::span<cons
 }
 
 // The share of the posterior in a mean with the exact model that makes errors
-// on rows not seen least.
+// on rows not seen least, as far as these rows can tell: what another share
+// gains counts less one standard error of it.
 double ShareOfPosterior(const Eigen::VectorXd& posterior_ln, const Eigen::VectorXd& exact_ln, std::size_t parameters) {
   // The form's parameters were fitted to the rows held out as well: what that
   // flatters, by generalised cross-validation.
@@ -154,9 +162,12 @@ double ShareOfPosterior(const Eigen::VectorXd& posterior_ln, const Eigen::Vector
   double best = 1, least = std::numeric_limits<double>::max();
   for (int step = kSteps; step >= 0; --step) {
     const double share = static_cast<double>(step) / kSteps;
-    const double error = (share * posterior_ln + (1 - share) * flattered * exact_ln).cwiseAbs().mean();
-    if (error >= least) continue;
-    least = error;
+    const Eigen::ArrayXd change =
+        (share * posterior_ln + (1 - share) * flattered * exact_ln).cwiseAbs() - posterior_ln.cwiseAbs();
+    const double mean = change.mean();
+    const double at_most = mean + std::sqrt((change - mean).square().mean() / n);
+    if (at_most >= least) continue;
+    least = at_most;
     best = share;
   }
   return best;
