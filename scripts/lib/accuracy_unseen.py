@@ -92,6 +92,40 @@ def one_device(tool, data, entry, device, draws):
         return LeftOut(tool, Table(data, entry), device, folder).results(draws)
 
 
+MOST_WORSE, LEAST_SHARE = 1.1, 0.95  # of the error with fewer shots; of draws
+
+
+def never_worse(result):
+    """By number of shots: mean error before and after, and the share of draws within MOST_WORSE of the error before."""
+    found, before = {}, result["0"]["mape"]
+    for shots in map(str, SHOTS):
+        if shots not in result:
+            continue
+        after = [draw["mape"] for draw in result[shots]]
+        earlier = before if isinstance(before, list) else [before] * len(after)
+        within = sum(a <= MOST_WORSE * b for a, b in zip(after, earlier, strict=True)) / len(after)
+        found[shots] = {"before": statistics.fmean(earlier), "after": statistics.fmean(after), "within": within}
+        before = after
+    return found
+
+
+def markdown_never_worse(results):
+    """Where more shots are worse on average, or often by more than a tenth."""
+    lines = [f"| table | device left out | shots | mean error before | after | draws within {MOST_WORSE} times before |",
+             "|---|---|--:|--:|--:|--:|"]
+    cases = 0
+    for result in results:
+        for shots, case in never_worse(result["errors"]).items():
+            cases += 1
+            if case["after"] > case["before"] or case["within"] < LEAST_SHARE:
+                lines.append(f"| {result['table']} | {result['device']} | {shots} | {100 * case['before']:.1f} | "
+                             f"{100 * case['after']:.1f} | {100 * case['within']:.0f} % |")
+    kept = cases - (len(lines) - 2)
+    title = (f"More shots are no worse on average, and within {MOST_WORSE} times the error before in "
+             f"{100 * LEAST_SHARE:.0f} % of draws, in {kept} of {cases} cases.")
+    return [title] if kept == cases else [title + " The others:", "", *lines]
+
+
 def devices_of(data, entry):
     table = Table(data, entry)
     return sorted({table.device(row) for row in table.rows})
