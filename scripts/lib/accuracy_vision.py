@@ -20,6 +20,10 @@ KINDS = ("inference single", "inference half", "train single", "train half")
 # To reach, by kind: MAPE without and with three models, Spearman without.
 FIGURES = {"inference single": (17, 6.5, 0.975), "inference half": (19, 9.5, 0.975), "train single": (12.4, 7, 0.97),
            "train half": (18, 11.8, 0.97)}
+# Rungs of MICRO'23's ladder that times of whole models allow: two that need nothing of the card, and time against FLOPs,
+# fitted to every other model; ours knows the same half.
+UNMEASURED, FROM_HALF = ("roofline", "inter-gpu"), ("end-to-end", "default")
+SHIPPED = Path(__file__).resolve().parents[2] / "profiles"
 CONVOLUTIONS = ("c1", "c3", "cbig", "dw", "grp")
 TRAFFIC_OF_CLASS = {"bn": "batchnorm", "norm": "layernorm", "pool": "pool", "cat": "copy", "copy": "copy", "red": "reduce"}
 
@@ -190,8 +194,22 @@ def one_device(tool, graphs, cells, rows, device, folder):
              *graph_options(graphs, shots), "--out", profile)
         with_shots = [(*predict(tool, graphs[model, mode], row, "--profile", profile), float(row["latency_ms"]))
                       for model, row in times.items() if model not in SHOTS]
-        found[f"{run} {kind}".strip()] = {"0": score(pairs), "host": score(on_host), "3": score(with_shots)}
+        found[f"{run} {kind}".strip()] = {"0": score(pairs), "host": score(on_host), "3": score(with_shots),
+                                          "ladder": ladder(tool, graphs, times, mode, base, folder)}
     return found
+
+
+def ladder(tool, graphs, times, mode, base, folder):
+    """{rung: score} of the models that are not in the half whose times are known."""
+    known = sorted(times)[::2]
+    rows = [times[model] for model in known]
+    half = folder / "half.profile"
+    tool("fit", "--device", rows[0]["device"], "--base", base, "--model-measurements",
+         write_rows(folder / "half.csv", rows), *graph_options(graphs, rows), "--out", half)
+    profiles = {rung: ("--profiles", SHIPPED) for rung in UNMEASURED} | {rung: ("--profile", half) for rung in FROM_HALF}
+    return {rung: score([(*predict(tool, graphs[model, mode], row, *options, "--estimator", rung),
+                          float(row["latency_ms"])) for model, row in times.items() if model not in known])
+            for rung, options in profiles.items()}
 
 
 def mean(scores, shots, field):
@@ -216,6 +234,20 @@ def markdown(results):
                         for field in ("mape", "bias", "spearman", "below_p90")} for shots in ("0", "host", "3")}
         zero, three, rank = FIGURES[kind]
         lines.append(f"| **{kind}** | mean (to reach: {zero}, {rank}; {three}) | | {cells_of(over)} |")
+    return lines
+
+
+def markdown_ladder(results):
+    """MAPE and Spearman of each rung, by device, over the half of the models that was not measured."""
+    rungs = (*UNMEASURED, *FROM_HALF)
+    lines = [f"| times | device | {' | '.join(f'{rung}: MAPE | Spearman' for rung in rungs)} |",
+             f"|---|---|{'--:|' * 2 * len(rungs)}"]
+    for kind in KINDS:
+        for device, found in results.items():
+            some = [s["ladder"] for name, s in found.items() if name.endswith(kind)]
+            if some:
+                lines.append(f"| {kind} | {device} | " + " | ".join(
+                    f"{100 * mean(some, rung, 'mape'):.1f} | {mean(some, rung, 'spearman'):.3f}" for rung in rungs) + " |")
     return lines
 
 
