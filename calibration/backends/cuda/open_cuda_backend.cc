@@ -31,8 +31,8 @@ void AddLibraries(CudaParts& parts, const CudaOptions& options) {
   Add(OpenCublasLt(*parts.device), "no matrix products and no mixtures of experts (cuBLASLt)", add_library,
       parts.notes);
   if (!parts.libraries.empty()) {
-    Add(LoadMoeLibrary(*parts.device, *parts.libraries.front(), MoeKernelsPtx()), "no mixtures of experts", add_library,
-        parts.notes);
+    Add(LoadMoeLibrary(*parts.device, *parts.libraries.front(), MoeKernelsPtx(), MoeFp8KernelsPtx()),
+        "no mixtures of experts", add_library, parts.notes);
   }
   Add(OpenCudnn(*parts.device), "no convolutions and no attention (cuDNN)", add_library, parts.notes);
   Add(LoadVectorLibrary(*parts.device, VectorKernelsPtx()), "no vector operators", add_library, parts.notes);
