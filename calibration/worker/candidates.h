@@ -34,11 +34,18 @@ absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, c
 absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels, const Backend& backend,
                                                         const DeviceSpec& spec, const CandidateOptions& options);
 
-// For each model (ONNX file) its kernels in order at batch 1, with other symbols
-// at `symbol_default`, as far as the backend supports them. Errors name the
-// file.
+struct WorkloadOptions {
+  // A training step: forward, backward, optimiser, as frameworks run them. What computes
+  // the gradients of a convolution or an attention is asked for by name ("cudnn_dgrad",
+  // "cudnn_wgrad", "cudnn_bwd"), one kernel where the graph counts several.
+  bool train = false;
+  std::int64_t symbol_default = 128;  // of symbols but the batch, which is 1
+};
+
+// For each model (ONNX file) its kernels in order, as far as the backend supports them.
+// Errors name the file.
 absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& backend,
                                                                 std::span<const std::string> model_paths,
-                                                                std::int64_t symbol_default = 128);
+                                                                const WorkloadOptions& options = {});
 
 }  // namespace gpueta

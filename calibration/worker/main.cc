@@ -32,6 +32,7 @@ struct Args {
   std::size_t budget = 400;
   double time_s = 600;
   std::vector<std::string> workload;
+  bool train = false;
   std::vector<std::string> own_kernels;  // manifests
   std::string dtype = "fp32";
   std::string out;
@@ -276,7 +277,7 @@ absl::Status Run(const Args& args) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, own_kernels, *backend, spec));
   if (args.watch) return Watch(*backend, spec, candidates, args);
   CalibrationOptions options;
-  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload));
+  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload, {.train = args.train}));
   std::optional<Journal> journal;
   if (!args.journal.empty()) {
     GPUETA_ASSIGN_OR_RETURN(journal, Journal::Open(args.journal, CampaignOf(args, *backend)));
@@ -305,8 +306,10 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE))
       ->check(CLI::PositiveNumber);
-  app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")
-      ->check(CLI::ExistingFile);
+  auto* workload =
+      app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")
+          ->check(CLI::ExistingFile);
+  app.add_flag("--train", args.train, "Run a training step of each: forward, backward, optimiser")->needs(workload);
   app.add_option("--kernels", args.own_kernels, "Manifests of kernels of your own to measure as well (CUDA)")
       ->check(CLI::ExistingFile);
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
