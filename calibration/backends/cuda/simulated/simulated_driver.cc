@@ -283,13 +283,13 @@ class SimulatedCard : public Card {
     return state_->CardAt(state_->host_us);
   }
   absl::StatusOr<std::vector<CardProcess>> Processes() override { return state_->gpu.others; }
-  absl::StatusOr<std::vector<double>> MemoryClocks() override {
-    return std::vector<double>{state_->gpu.properties.memory_clock_mhz};
-  }
-  absl::StatusOr<std::vector<double>> SmClocks(double) override {
+  absl::StatusOr<std::vector<double>> MemoryClocks() override { return state_->gpu.memory_clocks_mhz; }
+  absl::StatusOr<std::vector<double>> SmClocks(double memory_clock_mhz) override {
     std::vector<double> clocks;
     constexpr double kStepMhz = 15;
-    for (double mhz = state_->gpu.properties.sm_clock_mhz; mhz >= 10 * kStepMhz; mhz -= kStepMhz) clocks.push_back(mhz);
+    const double share = memory_clock_mhz < SimulatedGpu::kFreeMemoryMhz ? 0.5 : 1;
+    for (double mhz = share * state_->gpu.properties.sm_clock_mhz; mhz >= 10 * kStepMhz; mhz -= kStepMhz)
+      clocks.push_back(mhz);
     return clocks;
   }
   absl::Status LockSmClocks(double, double highest_mhz) override {
@@ -325,6 +325,7 @@ class SimulatedRecorder : public ActivityRecorder {
   absl::Status Start() override {
     state_->recording = true;
     state_->activities.clear();
+    part.bandwidth_gb_s *= card.memory_clock_mhz / Gpu().properties.memory_clock_mhz;
     return absl::OkStatus();
   }
   absl::StatusOr<std::vector<KernelActivity>> Stop() override {
@@ -382,5 +383,10 @@ HostTime SimulatedDriver::Time() {
   return {.now = [state = state_] { return state->host_us; },
           .pause = [state = state_](double us) { state->host_us += us; }};
 }
+    if (!state_->gpu.memory_lock_allowed) return absl::PermissionDeniedError("memory clocks of a simulated card");
 
 }  // namespace gpueta
+  if (locked_memory_mhz > 0) {
+    card.memory_clock_mhz = locked_memory_mhz;
+    card.limits |= static_cast<std::uint32_t>(ClockLimit::kSetting);
+  }
