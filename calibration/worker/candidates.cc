@@ -67,6 +67,30 @@ absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, c
   return candidates;
 }
 
+std::vector<Kernel> CollectiveCandidates(const Backend& backend, const CandidateOptions& options) {
+  constexpr std::int64_t kMostRanks = 64;  // of one node
+  constexpr std::int64_t kLeastBytes = 512;
+  constexpr std::int64_t kMostBytes = std::int64_t{512} << 20;
+  std::vector<Kernel> candidates;
+  for (const std::string_view op : {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "send_recv"}) {
+    const auto collective = [&](std::int64_t ranks, std::int64_t bytes) {
+      return Kernel{
+          .dtype = options.dtype,
+          .work = Collective{
+              .op = std::string(op), .backend = std::string(kCollectiveBackend), .bytes = bytes, .ranks = ranks}};
+    };
+    std::int64_t most = 1;
+    while (most < kMostRanks && backend.Supports(collective(most + 1, kLeastBytes)).ok()) ++most;
+    for (std::int64_t ranks = 2; ranks <= most; ranks = ranks < most ? std::min(2 * ranks, most) : most + 1) {
+      for (std::int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 2) {
+        candidates.push_back(collective(ranks, bytes));
+        if (bytes < kMostBytes) candidates.push_back(collective(ranks, bytes + bytes / 2));
+      }
+    }
+  }
+  return candidates;
+}
+
 absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels, const Backend& backend,
                                                         const DeviceSpec& spec, const CandidateOptions& options) {
   constexpr double kMemoryShare = 0.5;

@@ -29,6 +29,11 @@ struct CandidateOptions {
 absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec,
                                                        const CandidateOptions& options);
 
+// Collectives of every operator and so many ranks (2, 4, 8 … and as many as the
+// backend has), over sizes of two an octave from 512 B to 512 MB, by which libraries
+// of collectives change their ways; of options.dtype. Empty where the backend has none.
+std::vector<Kernel> CollectiveCandidates(const Backend& backend, const CandidateOptions& options);
+
 // Shapes of kernels of manifests, options.per_op of each, that are short enough and
 // fit into half of the device's memory. Errors as ManifestKernels::Candidates.
 absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels, const Backend& backend,
