@@ -58,6 +58,9 @@ class Backend {
   virtual TimingPolicy timing_policy() const { return {}; }
   // Software and settings that latencies depend on, for the profile.
   virtual std::map<std::string, std::string> labels() const = 0;
+  // Other devices of this machine that it uses too, named as labels name its own
+  // ("uuid").
+  virtual std::vector<std::string> peers() const { return {}; }
   // What it cannot do here for want of something, a line each.
   virtual std::vector<std::string> notes() const { return {}; }
   // May measure, for up to about five seconds.
@@ -72,7 +75,7 @@ class Backend {
   // Host time to issue one kernel in eager mode, in µs.
   virtual absl::StatusOr<double> MeasureHostIssueUs() { return absl::UnimplementedError("not measured"); }
 
-  // Whether something else uses the device now. May pause for a second or two to find
+  // Whether something else uses the device, or a peer, now. May pause for a second or two to find
   // out; to be asked when the backend itself does nothing.
   virtual absl::StatusOr<bool> UsedByOthers() { return false; }
 

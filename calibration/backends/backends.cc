@@ -37,6 +37,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, co
     CudaOptions cuda;
     if (options.timing.has_value()) cuda.timing = *options.timing;
     cuda.own_kernels = options.own_kernels;
+    cuda.collectives = options.collectives;
     absl::StatusOr<std::unique_ptr<Backend>> backend = OpenCudaBackend(*ordinal, cuda);
     if (absl::IsFailedPrecondition(backend.status())) {
       return FailedPrecondition("{}: {}; use cpu or replay:FILE.csv", device, MessageOf(backend.status()));
@@ -45,6 +46,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, co
   }
   if (options.own_kernels != nullptr)
     return InvalidArgument("{}: kernels of manifests run on CUDA devices only", device);
+  if (options.collectives) return InvalidArgument("{}: collectives run on CUDA devices only", device);
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       InvalidArgument("device \"{}\": expected auto, cpu, cuda:N or replay:FILE.csv", device);
   if (device == "cpu") backend = OpenCpuBackend();

@@ -29,11 +29,14 @@ struct OpenOptions {
   // Kernels that no library chooses; nullptr: none. CUDA devices run them. Must
   // outlive the backend.
   const ManifestKernels* own_kernels = nullptr;
+  // Collectives, for which the other devices of the node are opened, too. CUDA devices
+  // have them.
+  bool collectives = false;
 };
 
 // "cpu", "cuda:N", "replay:FILE.csv", or "auto" for ChooseDevice().device.
-// INVALID_ARGUMENT for another name, or a timing or own kernels that the backend does
-// not measure;
+// INVALID_ARGUMENT for another name, or a timing, own kernels or collectives that the
+// backend does not measure;
 // FAILED_PRECONDITION when the device cannot be used here, saying why.
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, const OpenOptions& options = {});
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "calibration/backends/testing_fake_backend.h"
 #include "core/base/errors.h"
 
@@ -102,6 +105,26 @@ TEST(MeasureGraphTest, StopsAtTheTimeBudget) {
   EXPECT_TRUE(measured->total.disturbed);
   EXPECT_GT(backend.Clock()(), 1e6);
   EXPECT_LT(backend.Clock()(), 1.3e6);
+}
+
+// A convolution and its gradients are of one shape.
+TEST(MeanOfOccurrencesTest, GradientsAreNotTakenForTheForwardKernel) {
+  const Kernel forward{
+      .work = Conv2d{
+          .batch = 2, .in_channels = 8, .height = 8, .width = 8, .out_channels = 8, .kernel_h = 3, .kernel_w = 3}};
+  Kernel input = forward;
+  input.launch.kernel = "cudnn_dgrad";
+  Kernel weights = forward;
+  weights.launch.kernel = "cudnn_wgrad";
+  const std::vector<Kernel> kernels = {forward, forward, weights, input};
+  MeasuredGraph graph;
+  for (const double us : {10.0, 12.0, 30.0, 20.0}) graph.kernels.push_back({.latency_us = us});
+  std::map<std::string, double> latencies;
+  for (const MeasuredKernel& mean : MeanOfOccurrences(FakeBackend(Unchanged), kernels, graph)) {
+    latencies[mean.measurement.kernel.launch.kernel] = mean.measurement.latency_us;
+  }
+  EXPECT_THAT(latencies, testing::ElementsAre(testing::Pair("", 11), testing::Pair("cudnn_dgrad", 20),
+                                              testing::Pair("cudnn_wgrad", 30)));
 }
 
 TEST(MeasureGraphTest, RejectsAnEmptyList) {

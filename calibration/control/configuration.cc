@@ -19,6 +19,10 @@ std::size_t StepsOf(const KnobRange& range) {
 }
 
 bool IsValueOf(const KnobRange& range, double value) {
+  if (!range.listed.empty()) {
+    return std::ranges::any_of(range.listed,
+                               [&](double listed) { return std::abs(value - listed) <= kRounding * range.most; });
+  }
   if (std::abs(value - range.most) <= kRounding * range.step) return true;
   const double steps = (value - range.least) / range.step;
   return std::abs(steps - std::round(steps)) <= kRounding && steps > -1 + kRounding &&
@@ -60,6 +64,7 @@ bool IsPossible(const ControlSpace& space, const Configuration& configuration) {
 }
 
 std::vector<double> ValuesOf(const KnobRange& range) {
+  if (!range.listed.empty()) return range.listed;
   std::vector<double> values;
   for (std::size_t step = 0; step < StepsOf(range); ++step) {
     values.push_back(range.least + static_cast<double>(step) * range.step);

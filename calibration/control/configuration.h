@@ -22,11 +22,13 @@ inline constexpr Knob kKnobs[] = {Knob::kUnits, Knob::kCoreClock, Knob::kMemoryC
 inline constexpr std::size_t kKnobCount = std::size(kKnobs);
 std::string_view Name(Knob knob);
 
-// Values least, least + step, … below most, and most.
+// Values least, least + step, … below most, and most; or those listed, from least to
+// most, where a device has no steps.
 struct KnobRange {
   double least = 0;
   double most = 0;
   double step = 1;
+  std::vector<double> listed = {};
 };
 
 // One value a knob; of knobs that a device does not have, whatever it is.

@@ -52,6 +52,19 @@ TEST(ConfigurationTest, TheMostIsPossibleOffTheSteps) {
   EXPECT_FALSE(IsPossible(space, Of(32, 0)));
 }
 
+// Memory clocks of a card are few, and not evenly spaced.
+TEST(ConfigurationTest, ListedValuesAreTheOnlyOnes) {
+  ControlSpace space;
+  space.range(Knob::kMemoryClock) = KnobRange{.least = 405, .most = 10501, .listed = {405, 5001, 10251, 10501}};
+  EXPECT_THAT(ValuesOf(*space.range(Knob::kMemoryClock)), ::testing::ElementsAre(405, 5001, 10251, 10501));
+  EXPECT_TRUE(IsPossible(space, Unrestricted(space)));
+  Configuration configuration{};
+  for (const auto& [mhz, possible] : {std::pair{5001.0, true}, {406.0, false}, {5000.0, false}, {10251.0, true}}) {
+    At(configuration, Knob::kMemoryClock) = mhz;
+    EXPECT_EQ(IsPossible(space, configuration), possible) << mhz;
+  }
+}
+
 TEST(ConfigurationTest, SaysWhatIsRestricted) {
   EXPECT_EQ(Describe(TwoCores(), Of(1, 0.35)), "units 1 of 2, contention 0.35");
 }

@@ -110,6 +110,8 @@ HiddenDevice SimulatedHost::Restricted(const Configuration& configuration) const
   const double clock =
       space_.range(Knob::kCoreClock).has_value() ? At(configuration, Knob::kCoreClock) / kMostClockMhz : 1;
   const double contention = space_.range(Knob::kContention).has_value() ? At(configuration, Knob::kContention) : 0;
+  const auto& memory = space_.range(Knob::kMemoryClock);
+  if (memory.has_value()) device.bandwidth_gb_s *= At(configuration, Knob::kMemoryClock) / memory->most;
   device.tflops *= units * clock;
   device.bandwidth_gb_s *= (1 - std::pow(1 - units, 2.5)) * (1 - 0.7 * contention * std::sqrt(contention));
   device.launch_us *= 0.5 + 0.5 / clock;
@@ -119,8 +121,10 @@ HiddenDevice SimulatedHost::Restricted(const Configuration& configuration) const
 absl::StatusOr<Backend*> SimulatedHost::Apply(const Configuration& configuration) {
   if (!IsPossible(space_, configuration)) return InvalidArgument("configuration: cannot be made");
   if (applied++ == fails_at) return FailedPrecondition("the simulated device was taken away");
-  if (card_ != nullptr) {
-    GPUETA_RETURN_IF_ERROR(card_->Set(kClockSetting, fmt::format("{:g}", At(configuration, Knob::kCoreClock))));
+  for (const auto& [knob, setting] :
+       {std::pair{Knob::kMemoryClock, kMemoryClockSetting}, {Knob::kCoreClock, kClockSetting}}) {
+    if (card_ == nullptr || !space_.range(knob).has_value()) continue;
+    GPUETA_RETURN_IF_ERROR(card_->Set(setting, fmt::format("{:g}", At(configuration, knob))));
   }
   backend_ = std::make_unique<SimulatedBackend>(Restricted(configuration));
   return backend_.get();

@@ -31,8 +31,8 @@ struct HiddenDevice {
   double LatencyUs(const Kernel& kernel) const;
 };
 
-// Restricts a simulated device: units and clock scale arithmetic; bandwidth
-// saturates before all units are used, and contention takes most of it.
+// Restricts a simulated device: units and clock scale arithmetic; bandwidth follows
+// the memory clock, saturates before all units are used, and contention takes most of it.
 class SimulatedHost : public DeviceControl {
  public:
   static constexpr double kUnits = 32;
@@ -44,9 +44,10 @@ class SimulatedHost : public DeviceControl {
   // All knobs but the memory clock and the cache.
   static ControlSpace FullSpace();
 
-  // The clock becomes a setting of a card, made through `card`.
+  // Clocks become settings of a card, made through `card`.
   void UseCard(std::unique_ptr<GuardedCard> card) { card_ = std::move(card); }
   static constexpr const char* kClockSetting = "sm_clock_mhz";
+  static constexpr const char* kMemoryClockSetting = "memory_clock_mhz";
 
   const ControlSpace& space() const override { return space_; }
   absl::StatusOr<Backend*> Apply(const Configuration& configuration) override;

@@ -11,6 +11,7 @@
 #include "calibration/backends/measure.h"
 #include "core/base/errors.h"
 #include "core/fit/fit.h"
+#include "core/ops/launch.h"
 #include "core/ops/table_key.h"
 #include "core/sampling/sampling.h"
 
@@ -39,7 +40,9 @@ std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const s
   }
   std::vector<Measurement> known;
   known.reserve(workload.size());
-  for (const MeasuredKernel& kernel : workload) known.push_back(kernel.measurement);
+  for (const MeasuredKernel& kernel : workload) {
+    if (GradientOf(kernel.measurement.kernel).empty()) known.push_back(kernel.measurement);  // tables have no others
+  }
   double total = 0;
   for (const auto& [kind, rows] : by_kind) total += WeightOf(kind.first, kind.second);
   std::vector<Kernel> chosen;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "calibration/backends/backends.h"
 #include "calibration/backends/testing_fake_backend.h"
@@ -18,7 +19,10 @@
 namespace gpueta {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
+using testing_util::FakeBackend;
 
 DeviceSpec Spec() {
   return {.slug = "cpu-test",
@@ -227,6 +231,41 @@ TEST(WorkloadModelsTest, HaveTheirKernelsInOrder) {
   std::size_t convolutions = 0;
   for (const Kernel& kernel : loaded->front()) convolutions += kernel.op() == Op::kConv2d ? 1 : 0;
   EXPECT_EQ(convolutions, 53u);
+}
+
+// Runs whatever it is given.
+class AnyBackend : public FakeBackend {
+ public:
+  AnyBackend() : FakeBackend([](Sample sample, std::size_t) { return sample; }) {}
+  absl::Status Supports(const Kernel&) const override { return absl::OkStatus(); }
+};
+
+// Convolutions by the gradient that their name asks for.
+std::map<std::string, int> ConvolutionsOf(const std::vector<Kernel>& kernels) {
+  std::map<std::string, int> convolutions;
+  for (const Kernel& kernel : kernels) {
+    if (kernel.op() == Op::kConv2d) ++convolutions[kernel.launch.kernel];
+  }
+  return convolutions;
+}
+
+TEST(WorkloadModelsTest, GradientsOfATrainingStepAreAskedForByName) {
+  const std::vector<std::string> models = {"examples/resnet50.onnx"};
+  const auto step = WorkloadModels(AnyBackend(), models, {.train = true});
+  ASSERT_TRUE(step.ok()) << step.status();
+  // The model's input needs no gradient.
+  EXPECT_THAT(ConvolutionsOf(step->front()),
+              ElementsAre(Pair("", 53), Pair("cudnn_dgrad", 52), Pair("cudnn_wgrad", 53)));
+  EXPECT_THAT(ConvolutionsOf(WorkloadModels(AnyBackend(), models)->front()), ElementsAre(Pair("", 53)));
+}
+
+// It has forward kernels only, which must not stand for gradients.
+TEST(WorkloadModelsTest, ADeviceWithoutGradientsLeavesThemOut) {
+  const auto backend = OpenBackend("cpu").value();
+  const std::vector<std::string> models = {"examples/resnet50.onnx"};
+  const auto step = WorkloadModels(*backend, models, {.train = true});
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_THAT(ConvolutionsOf(step->front()), ElementsAre(Pair("", 53)));
 }
 
 TEST(WorkloadModelsTest, ErrorsNameTheFile) {

@@ -1,9 +1,16 @@
 #include "calibration/worker/candidates.h"
 
+#include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "calibration/backends/cuda/ops/cudnn/engine_name.h"
 #include "core/base/errors.h"
 #include "core/device/machine_of.h"
+#include "core/graph/passes/eager.h"
+#include "core/graph/passes/parallel.h"
+#include "core/graph/passes/training.h"
 #include "core/importers/onnx/onnx_importer.h"
 #include "core/ops/table_key.h"
 #include "core/sampling/sampling.h"
@@ -16,6 +23,27 @@ double RooflineUs(const Kernel& kernel, const DeviceSpec& spec) {
   const Counts counts = CountsOf(kernel);
   return std::max(static_cast<double>(counts.flops.value()) / machine.peak,
                   static_cast<double>(counts.bytes().value()) / machine.bandwidth);
+}
+
+void MakeTrainingStep(Graph& graph) {
+  RestoreFolded(graph);  // training does not know what exporters fold
+  AddBackward(graph);
+  AddOptimiserStep(graph, Optimiser::kAdamW);
+  AccumulateGradients(graph);
+}
+
+// What runs for a node; nullopt where that is nothing, is part of another node's kernel,
+// or a gradient that no library of kernels has.
+std::optional<Kernel> AsRun(const Graph& graph, std::size_t node, Kernel kernel) {
+  const Gradient gradient = GradientOf(graph, node);
+  if (graph.nodes[node].costing == Costing::kFree || gradient == Gradient::kPart) return std::nullopt;
+  if (gradient == Gradient::kNone) return kernel;
+  const bool convolution = kernel.op() == Op::kConv2d;
+  if (!convolution && kernel.op() != Op::kAttention) return std::nullopt;
+  kernel.launch.kernel = cudnn::NameOf({.pass = !convolution                     ? cudnn::Pass::kBackward
+                                                : gradient == Gradient::kWeights ? cudnn::Pass::kWeightGradient
+                                                                                 : cudnn::Pass::kDataGradient});
+  return kernel;
 }
 
 }  // namespace
@@ -39,6 +67,30 @@ absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, c
   return candidates;
 }
 
+std::vector<Kernel> CollectiveCandidates(const Backend& backend, const CandidateOptions& options) {
+  constexpr std::int64_t kMostRanks = 64;  // of one node
+  constexpr std::int64_t kLeastBytes = 512;
+  constexpr std::int64_t kMostBytes = std::int64_t{512} << 20;
+  std::vector<Kernel> candidates;
+  for (const std::string_view op : {"all_reduce", "all_gather", "reduce_scatter", "alltoall", "send_recv"}) {
+    const auto collective = [&](std::int64_t ranks, std::int64_t bytes) {
+      return Kernel{
+          .dtype = options.dtype,
+          .work = Collective{
+              .op = std::string(op), .backend = std::string(kCollectiveBackend), .bytes = bytes, .ranks = ranks}};
+    };
+    std::int64_t most = 1;
+    while (most < kMostRanks && backend.Supports(collective(most + 1, kLeastBytes)).ok()) ++most;
+    for (std::int64_t ranks = 2; ranks <= most; ranks = ranks < most ? std::min(2 * ranks, most) : most + 1) {
+      for (std::int64_t bytes = kLeastBytes; bytes <= kMostBytes; bytes *= 2) {
+        candidates.push_back(collective(ranks, bytes));
+        if (bytes < kMostBytes) candidates.push_back(collective(ranks, bytes + bytes / 2));
+      }
+    }
+  }
+  return candidates;
+}
+
 absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels, const Backend& backend,
                                                         const DeviceSpec& spec, const CandidateOptions& options) {
   constexpr double kMemoryShare = 0.5;
@@ -55,22 +107,23 @@ absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels
 
 absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& backend,
                                                                 std::span<const std::string> model_paths,
-                                                                std::int64_t symbol_default) {
+                                                                const WorkloadOptions& options) {
   std::vector<std::vector<Kernel>> models;
   for (const std::string& path : model_paths) {
-    GPUETA_ASSIGN_OR_RETURN(const Graph graph, ImportOnnxFile(path));
+    GPUETA_ASSIGN_OR_RETURN(Graph graph, ImportOnnxFile(path));
+    if (options.train) MakeTrainingStep(graph);
     SymbolValues values;
     for (const Graph::Symbol& symbol : graph.symbols) {
       values[symbol.name] = symbol.default_value > 0 ? symbol.default_value
                             : symbol.name == "batch" ? 1
-                                                     : symbol_default;
+                                                     : options.symbol_default;
     }
     const absl::StatusOr<std::vector<Kernel>> bound = Bind(graph, values);
     if (!bound.ok()) return Prefixed(bound.status(), path);
     std::vector<Kernel>& kernels = models.emplace_back();
     for (std::size_t i = 0; i < bound->size(); ++i) {
-      const Kernel& kernel = (*bound)[i];
-      if (graph.nodes[i].costing != Costing::kFree && backend.Supports(kernel).ok()) kernels.push_back(kernel);
+      const std::optional<Kernel> kernel = AsRun(graph, i, (*bound)[i]);
+      if (kernel.has_value() && backend.Supports(*kernel).ok()) kernels.push_back(*kernel);
     }
     if (kernels.empty()) return InvalidArgument("{}: the device can run none of its kernels", path);
   }

@@ -29,16 +29,28 @@ struct CandidateOptions {
 absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec,
                                                        const CandidateOptions& options);
 
+// Collectives of every operator and so many ranks (2, 4, 8 … and as many as the
+// backend has), over sizes of two an octave from 512 B to 512 MB, by which libraries
+// of collectives change their ways; of options.dtype. Empty where the backend has none.
+std::vector<Kernel> CollectiveCandidates(const Backend& backend, const CandidateOptions& options);
+
 // Shapes of kernels of manifests, options.per_op of each, that are short enough and
 // fit into half of the device's memory. Errors as ManifestKernels::Candidates.
 absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels, const Backend& backend,
                                                         const DeviceSpec& spec, const CandidateOptions& options);
 
-// For each model (ONNX file) its kernels in order at batch 1, with other symbols
-// at `symbol_default`, as far as the backend supports them. Errors name the
-// file.
+struct WorkloadOptions {
+  // A training step: forward, backward, optimiser, as frameworks run them. What computes
+  // the gradients of a convolution or an attention is asked for by name ("cudnn_dgrad",
+  // "cudnn_wgrad", "cudnn_bwd"), one kernel where the graph counts several.
+  bool train = false;
+  std::int64_t symbol_default = 128;  // of symbols but the batch, which is 1
+};
+
+// For each model (ONNX file) its kernels in order, as far as the backend supports them.
+// Errors name the file.
 absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& backend,
                                                                 std::span<const std::string> model_paths,
-                                                                std::int64_t symbol_default = 128);
+                                                                const WorkloadOptions& options = {});
 
 }  // namespace gpueta

@@ -32,7 +32,9 @@ struct Args {
   std::size_t budget = 400;
   double time_s = 600;
   std::vector<std::string> workload;
+  bool train = false;
   std::vector<std::string> own_kernels;  // manifests
+  bool collectives = false;
   std::string dtype = "fp32";
   std::string out;
   std::string measurements_out;
@@ -67,6 +69,10 @@ absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, ManifestKern
   GPUETA_ASSIGN_OR_RETURN(std::vector<Kernel> candidates, OwnKernelCandidates(own_kernels, backend, spec, options));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> generated, GenerateCandidates(backend, spec, options));
   candidates.insert(candidates.end(), generated.begin(), generated.end());
+  if (args.collectives) {
+    const std::vector<Kernel> collectives = CollectiveCandidates(backend, options);
+    candidates.insert(candidates.end(), collectives.begin(), collectives.end());
+  }
   return candidates;
 }
 
@@ -240,6 +246,7 @@ absl::Status Combine(const Args& args) {
 std::string CampaignOf(const Args& args, const Backend& backend) {
   std::string text = fmt::format("{} budget {} seed {} dtype {} timing {}", backend.slug(), args.budget, args.seed,
                                  args.dtype, Name(backend.timing()));
+  if (args.collectives) text += " collectives";
   for (const auto& [name, value] : backend.labels()) text += fmt::format(" {}={}", name, value);
   return text;
 }
@@ -262,11 +269,15 @@ absl::Status Run(const Args& args) {
   GPUETA_ASSIGN_OR_RETURN(ManifestKernels own_kernels, ManifestKernels::Read(args.own_kernels));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
                           OpenBackend(device, {.timing = ParseTiming(args.timing),
-                                               .own_kernels = own_kernels.empty() ? nullptr : &own_kernels}));
+                                               .own_kernels = own_kernels.empty() ? nullptr : &own_kernels,
+                                               .collectives = args.collectives}));
   const std::map<std::string, std::string> labels = backend->labels();
-  DeviceLock lock;
-  if (const auto uuid = labels.find("uuid"); uuid != labels.end()) {
-    GPUETA_ASSIGN_OR_RETURN(lock, DeviceLock::Acquire(args.lock_dir, uuid->second));
+  std::vector<std::string> used = backend->peers();
+  if (const auto uuid = labels.find("uuid"); uuid != labels.end()) used.push_back(uuid->second);
+  std::vector<DeviceLock> locks;
+  for (const std::string& uuid : used) {
+    GPUETA_ASSIGN_OR_RETURN(DeviceLock lock, DeviceLock::Acquire(args.lock_dir, uuid));
+    locks.push_back(std::move(lock));
   }
   for (const std::string& note : backend->notes()) fmt::print("{}\n", note);
   fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
@@ -276,7 +287,7 @@ absl::Status Run(const Args& args) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, own_kernels, *backend, spec));
   if (args.watch) return Watch(*backend, spec, candidates, args);
   CalibrationOptions options;
-  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload));
+  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload, {.train = args.train}));
   std::optional<Journal> journal;
   if (!args.journal.empty()) {
     GPUETA_ASSIGN_OR_RETURN(journal, Journal::Open(args.journal, CampaignOf(args, *backend)));
@@ -305,10 +316,15 @@ int main(int argc, char** argv) {
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}},
                                         CLI::AsNumberWithUnit::CASE_INSENSITIVE))
       ->check(CLI::PositiveNumber);
-  app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")
-      ->check(CLI::ExistingFile);
+  auto* workload =
+      app.add_option("--workload", args.workload, "Models (ONNX) that are run first, each kernel timed in place")
+          ->check(CLI::ExistingFile);
+  app.add_flag("--train", args.train, "Run a training step of each: forward, backward, optimiser")->needs(workload);
   app.add_option("--kernels", args.own_kernels, "Manifests of kernels of your own to measure as well (CUDA)")
       ->check(CLI::ExistingFile);
+  app.add_flag("--collectives", args.collectives,
+               "Measure collectives, too, over this GPU and the others of its kind here, which no other worker may "
+               "measure meanwhile (NCCL)");
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
   app.add_option("--out", args.out, "Write the profile to a file");
   app.add_option("--measurements-out", args.measurements_out,

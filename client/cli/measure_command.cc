@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -31,7 +32,11 @@ struct MeasureArgs {
 absl::Status MeasureKernels(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows,
                           ReadMeasurementFile(args.kernels, {.ignore_latency = true}));
-  GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
+  const bool collectives =
+      std::ranges::any_of(rows, [](const Measurement& row) { return row.kernel.op() == Op::kCollective; });
+  GPUETA_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Backend> backend,
+      OpenBackend(args.device, {.collectives = collectives && CudaOrdinalOf(args.device).has_value()}));
   std::vector<Measurement> measured;
   std::size_t disturbed = 0;
   {

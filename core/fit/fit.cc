@@ -15,15 +15,19 @@
 #include "core/fit/standardiser.h"
 #include "core/fit/table_fit.h"
 #include "core/fit/transferred_fit.h"
+#include "core/ops/launch.h"
 
 namespace gpueta {
 namespace {
 
 using RowsByKey = std::map<TableKey, std::vector<const Measurement*>>;
 
+// Tables are about forward kernels, whose shapes gradients have.
 RowsByKey GroupByKey(std::span<const Measurement> rows) {
   RowsByKey groups;
-  for (const Measurement& row : rows) groups[KeyOf(row.kernel, row.timing)].push_back(&row);
+  for (const Measurement& row : rows) {
+    if (GradientOf(row.kernel).empty()) groups[KeyOf(row.kernel, row.timing)].push_back(&row);
+  }
   return groups;
 }
 
@@ -113,6 +117,8 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
   without.push_back(spec.slug);
   std::size_t done = 0;
   const RowsByKey groups = GroupByKey(rows);
+  if (groups.empty())
+    return InvalidArgument("measurements of {}: all are of gradients, which have no tables", spec.slug);
   for (const auto& [key, own] : groups) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(rows.size()), Describe(key));
     const Machine<double> machine = MachineOf(spec, key);

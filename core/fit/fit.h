@@ -25,9 +25,9 @@ struct FitOptions {
   std::vector<std::string> without;
 };
 
-// One table for each key among the rows. Rows must all be of the device (the
-// caller checks aliases). Deterministic for equal rows and seed.
-// INVALID_ARGUMENT when there is no row at all.
+// One table for each key among the rows but those of gradients (core/ops/launch.h).
+// Rows must all be of the device (the caller checks aliases). Deterministic for equal
+// rows and seed. INVALID_ARGUMENT when there is no other row at all.
 absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measurement> rows,
                                    const FitOptions& options = {});
 

@@ -76,6 +76,43 @@ ErrorSummary Errors(const Predictor& predictor, const std::vector<Measurement>& 
   return Summarise(pairs);
 }
 
+// A gradient has the shape of its forward convolution and takes longer: a table of both
+// would describe neither.
+TEST(FitProfileTest, GradientsTeachForwardTablesNothing) {
+  std::vector<Measurement> forward;
+  for (std::int64_t i = 0; i < 40; ++i) {
+    Measurement row{.device = "h100-sxm", .timing = Timing::kGraph};
+    row.kernel = {.dtype = DType::kBf16,
+                  .work = Conv2d{.batch = 1 + i % 8,
+                                 .in_channels = 64,
+                                 .height = 14 + i,
+                                 .width = 14,
+                                 .out_channels = 64 * (1 + i % 3),
+                                 .kernel_h = 3,
+                                 .kernel_w = 3}};
+    row.latency_us = 3 + static_cast<double>(CountsOf(row.kernel).flops.value()) / 3e8;
+    forward.push_back(row);
+  }
+  std::vector<Measurement> gradients = forward;
+  for (Measurement& row : gradients) {
+    row.latency_us *= 3;
+    row.kernel.launch.kernel = "cudnn_wgrad";
+  }
+  std::vector<Measurement> both = forward;
+  both.insert(both.end(), gradients.begin(), gradients.end());
+  const auto profile = FitProfile(Spec(), both);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  ASSERT_EQ(profile->tables.size(), 1U);
+  EXPECT_EQ(profile->tables[0].rows, 40);
+  const Predictor predictor = PredictorOf(*profile);
+  const Predictor alone = PredictorOf(FitProfile(Spec(), forward).value());
+  for (const Measurement& row : forward) {
+    EXPECT_EQ(predictor.EstimateKernel(row.kernel, {.timing = row.timing})->latency_us.p50,
+              alone.EstimateKernel(row.kernel, {.timing = row.timing})->latency_us.p50);
+  }
+  EXPECT_THAT(MessageOf(FitProfile(Spec(), gradients).status()), HasSubstr("gradients"));
+}
+
 TEST(FitProfileTest, PredictsShapesItNeverSaw) {
   const auto profile = FitProfile(Spec(), SimulatedGemms(250, 1, 0.02));
   ASSERT_TRUE(profile.ok()) << profile.status();

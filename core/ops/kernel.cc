@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/base/errors.h"
+#include "core/ops/launch.h"
 
 namespace gpueta {
 namespace {
@@ -299,7 +300,7 @@ std::string LabelOf(const Kernel& kernel) {
   struct Visitor {
     const Kernel& kernel;
     std::string operator()(const Gemm& g) const { return std::string(Name(g.layer)); }
-    std::string operator()(const Conv2d&) const { return ""; }
+    std::string operator()(const Conv2d&) const { return std::string(GradientOf(kernel)); }
     std::string operator()(const Attention&) const { return kernel.launch.kernel; }
     std::string operator()(const Moe& m) const { return m.distribution; }
     std::string operator()(const Vector& v) const { return fmt::format("{}/{}", v.op, v.operands); }
@@ -333,6 +334,8 @@ std::uint64_t LabelHash(const Kernel& kernel) {
     hasher.Add(custom->op);
   } else if (std::holds_alternative<Attention>(kernel.work)) {
     hasher.Add(kernel.launch.kernel);
+  } else if (std::holds_alternative<Conv2d>(kernel.work)) {
+    hasher.Add(GradientOf(kernel));
   }
   return hasher.hash();
 }

@@ -94,9 +94,9 @@ absl::Status ValidateColumns(const Kernel& prototype, const DimColumns& columns,
                              std::span<const DimRange> ranges);
 
 // What else sets kernels of one op apart within a table: the layer of a GEMM,
-// the operator and operands of a vector op ("add/2"), the operator and ranks
-// of a collective ("all_reduce/8"), the kernel of an attention, the
-// distribution of a MoE, the name of a custom kernel.
+// the operator and operands of a vector op ("add/2"), the operator and ranks of a
+// collective ("all_reduce/8"), the kernel of an attention, the gradient of a convolution
+// (launch.h; none of a forward one), the distribution of a MoE, a custom kernel's name.
 std::string LabelOf(const Kernel& kernel);
 
 // FNV-1a of LabelOf(kernel), without building the string.

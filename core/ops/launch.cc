@@ -72,6 +72,15 @@ std::string_view ConfigurationOf(const Kernel& kernel) {
   return custom != nullptr ? custom->op : kernel.launch.kernel;
 }
 
+std::string_view GradientOf(const Kernel& kernel) {
+  const std::string_view name = kernel.launch.kernel;
+  const auto has = [name](std::string_view word) { return name.find(word) != std::string_view::npos; };
+  if (name.empty()) return "";
+  if (kernel.op() == Op::kConv2d) return has("dgrad") ? "dgrad" : has("wgrad") ? "wgrad" : "";
+  if (kernel.op() == Op::kAttention) return has("bwd") || has("bprop") || has("backward") ? "bwd" : "";
+  return "";
+}
+
 bool TellsLaunch(const Kernel& kernel) {
   return kernel.op() == Op::kCustom ? kernel.launch.blocks() > 0 : !kernel.launch.kernel.empty();
 }

@@ -33,6 +33,11 @@ double TilesOf(const ProductShape& product, Tile tile);
 // own name. Empty: not known.
 std::string_view ConfigurationOf(const Kernel& kernel);
 
+// The gradient that the launch's name says it computes: "dgrad" (of the input) or "wgrad"
+// (of the weights) of a convolution, "bwd" (of everything) of an attention. The shape is
+// that of the forward kernel, what it takes is not. Empty for anything else.
+std::string_view GradientOf(const Kernel& kernel);
+
 // Whether more than the shape is known of how it runs: of a custom kernel the
 // grid, of others the kernel.
 bool TellsLaunch(const Kernel& kernel);

@@ -24,6 +24,21 @@ TEST(TileOfKernelNameTest, ReadsTilesAndNothingElse) {
   EXPECT_FALSE(TileOfKernelName("99999999999999999999x64").has_value());
 }
 
+TEST(GradientOfTest, IsWhatTheKernelsNameSays) {
+  const auto of = [](Work work, const char* name) {
+    return GradientOf({.work = std::move(work), .launch = {.kernel = name}});
+  };
+  EXPECT_EQ(of(Conv2d(), "cudnn_dgrad"), "dgrad");
+  EXPECT_EQ(of(Conv2d(), "sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32_128x128"), "wgrad");
+  EXPECT_EQ(of(Conv2d(), "ampere_scudnn_128x64_relu_medium_nn_v1"), "");
+  EXPECT_EQ(of(Conv2d(), "cudnn_eng12_k2=5"), "");
+  EXPECT_EQ(of(Conv2d(), ""), "");
+  EXPECT_EQ(of(Attention(), "cudnn_bwd_eng4"), "bwd");
+  EXPECT_EQ(of(Attention(), "cudnn_generated_fort_native_sdpa_sm90_flash_bprop"), "bwd");
+  EXPECT_EQ(of(Attention(), "flash_fwd_kernel"), "");
+  EXPECT_EQ(of(Gemm(), "cutlass_dgrad"), "");
+}
+
 TEST(LaunchFeaturesTest, NeedKernelAndGridOfAProduct) {
   Kernel kernel = Product(256, 256, 64);
   EXPECT_FALSE(LaunchFeatures(kernel, Sms(80)).has_value());

@@ -1,5 +1,5 @@
 // A worker to be killed: emulates one random target after the other on a
-// simulated host whose clock is a setting of a simulated card, until it ends by
+// simulated host whose clocks are settings of a simulated card, until it ends by
 // force. Prints a line when the first setting is about to be made.
 //
 //   emulate_on_simulated_card CARD_DIRECTORY STATE_DIRECTORY GUARD SEED
@@ -33,7 +33,9 @@ int main(int argc, char** argv) {
       fmt::print("emulating\n");
       std::fflush(stdout);
     }
-    SimulatedHost host({}, SimulatedHost::FullSpace());
+    ControlSpace space = SimulatedHost::FullSpace();
+    space.range(Knob::kMemoryClock) = KnobRange{.least = 1593, .most = 2619, .listed = {1593, 2100, 2619}};
+    SimulatedHost host({}, space);
     host.UseCard(*std::move(card));
     for (int i = 0; i < 20; ++i) {
       HiddenDevice target;

@@ -22,6 +22,7 @@ using testing_util::SimulatedCard;
 
 constexpr int kKills = 10;
 const std::string kBefore = "1980";
+const std::string kMemoryBefore = "2619";
 
 // The program of emulate_on_simulated_card.cc.
 class Worker {
@@ -101,8 +102,9 @@ TEST(EmulationKillTest, SettingsAreRestoredEveryTime) {
     const absl::StatusOr<SettingsJournal> journal = WaitForGuard(card);
     ASSERT_TRUE(journal.ok()) << journal.status();
     EXPECT_EQ(card.Get("sm_clock_mhz"), kBefore) << "kill " << i;
+    EXPECT_EQ(card.Get("memory_clock_mhz"), kMemoryBefore) << "kill " << i;
     EXPECT_TRUE(journal->Read()->entries.empty());
-    restored += card.Get("sm_clock_mhz") == kBefore ? 1 : 0;
+    restored += card.Get("sm_clock_mhz") == kBefore && card.Get("memory_clock_mhz") == kMemoryBefore ? 1 : 0;
   }
   EXPECT_EQ(restored, kKills);
 }
@@ -120,6 +122,7 @@ TEST(EmulationKillTest, WhatNoGuardCouldDoTheNextStartDoes) {
   ASSERT_TRUE(WaitForGuard(card).ok());
   EXPECT_TRUE(ReplayStaleJournals(card.state()).ok());
   EXPECT_EQ(card.Get("sm_clock_mhz"), kBefore);
+  EXPECT_EQ(card.Get("memory_clock_mhz"), kMemoryBefore);
 }
 
 }  // namespace

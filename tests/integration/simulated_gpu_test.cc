@@ -7,9 +7,11 @@
 #include <cmath>
 
 #include "calibration/backends/cuda/cuda_backend.h"
+#include "calibration/backends/cuda/simulated/simulated_communicators.h"
 #include "calibration/backends/cuda/simulated/simulated_library.h"
 #include "calibration/backends/measure.h"
 #include "calibration/worker/calibrate.h"
+#include "calibration/worker/candidates.h"
 #include "core/feedback/error_summary.h"
 #include "core/sampling/sampling.h"
 #include "core/wire/kernel_codec.h"
@@ -181,6 +183,52 @@ TEST_F(SimulatedCalibration, AServerPredictsUnseenShapesFromThePublishedProfile)
   }
   EXPECT_LT(Summarise(blind).mape, 0.04);
   EXPECT_LT(Summarise(asked).mape, 0.04);
+}
+
+// A worker that measures the collectives of a node of four GPUs, and what the server says
+// then of sizes between those that were measured.
+TEST(SimulatedNode, AServerPredictsCollectivesFromThePublishedProfile) {
+  SimulatedLinks links;
+  SimulatedDriver driver({.noise = kNoise});
+  CudaParts parts;
+  auto device = driver.OpenSimulated();
+  parts.libraries.push_back(MakeSimulatedLibrary(*device));
+  parts.device = std::move(device);
+  parts.card = driver.OpenCard(0).value();
+  parts.time = driver.Time();
+  parts.collectives = MakeSimulatedCollectives(links);
+  for (int peer = 1; peer < 4; ++peer) parts.peers.push_back({.device = driver.OpenSimulated()});
+  ASSERT_TRUE(parts.device->Activate().ok());
+  const auto backend = MakeCudaBackend(std::move(parts), {}).value();
+  const auto calibration = Calibrate(*backend, backend->Describe().value(), CollectiveCandidates(*backend, {}),
+                                     {.budget = 200, .seed = 1}, driver.Time().now);
+  ASSERT_TRUE(calibration.ok()) << calibration.status();
+  const auto server =
+      ServerProcess::Start(GPUETA_SERVER_BINARY, {"--listen", "127.0.0.1:0", "--metrics-listen", "off", "--store",
+                                                  "sqlite::memory:", "--profiles", "off", "--drain-seconds", "0"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  TestClient client((*server)->address());
+  const std::string slug = calibration->profile.device;
+  ASSERT_TRUE(client.Publish("devices/" + slug, SerializeProfile(calibration->profile), true).ok());
+  std::vector<PredictedAndObserved> unseen;
+  for (const char* op : {"all_reduce", "alltoall"}) {
+    for (const std::int64_t ranks : {2, 4}) {
+      for (std::int64_t bytes = 1'300; bytes < (256 << 20); bytes *= 5) {
+        const Kernel kernel{.dtype = DType::kFp32,
+                            .work = Collective{.op = op, .backend = "nccl-tests", .bytes = bytes, .ranks = ranks}};
+        v1::PredictRequest request;
+        request.add_devices()->set_slug(slug);
+        *request.mutable_kernel() = wire::Encode(kernel);
+        const auto response = client.Predict(request);
+        ASSERT_TRUE(response.ok()) << response.status();
+        const auto& us = response->devices(0).kernel().latency_us();
+        const auto measured = MeasureKernel(*backend, kernel, backend->timing_policy(), driver.Time().now);
+        ASSERT_TRUE(measured.ok()) << measured.status();
+        unseen.push_back({{us.p50(), us.p90(), us.p99()}, measured->measurement.latency_us});
+      }
+    }
+  }
+  EXPECT_LT(Summarise(unseen).mape, 0.05);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "calibration/backends/cpu/loops.h"
 #include "calibration/backends/cpu/parallel.h"
 #include "core/base/errors.h"
+#include "core/ops/launch.h"
 
 namespace gpueta {
 namespace {
@@ -398,6 +399,9 @@ bool IsNativeOnCpu(DType dtype) {
 absl::Status SupportsOnCpu(const Kernel& kernel) {
   GPUETA_RETURN_IF_ERROR(Validate(kernel));
   GPUETA_RETURN_IF_ERROR(SupportsDType(kernel));
+  if (const std::string_view gradient = GradientOf(kernel); !gradient.empty()) {
+    return Unimplemented("the CPU backend measures forward {} kernels, not their {}", Name(kernel.op()), gradient);
+  }
   switch (kernel.op()) {
     case Op::kGemm:
     case Op::kConv2d: return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "calibration/backends/cuda/cuda_backend.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -36,16 +37,26 @@ class CudaBackend : public Backend {
                  .time = parts_.time,
                  .options = options,
                  .stream = stream,
-                 .memory = OperandMemory(*parts_.device, stream)} {}
+                 .memory = OperandMemory(*parts_.device, stream)} {
+    if (parts_.collectives == nullptr || parts_.peers.empty()) return;
+    collectives_ = std::make_unique<NodeCollectives>(*parts_.collectives, parts_.peers, context_);
+  }
 
   std::string slug() const override { return SlugOf(parts_.device->properties()); }
   Timing timing() const override { return context_.options.timing; }
   TimingPolicy timing_policy() const override { return kCudaPolicy; }
   std::vector<std::string> notes() const override { return parts_.notes; }
+  std::vector<std::string> peers() const override {
+    std::vector<std::string> names;
+    for (const PeerDevice& peer : parts_.peers)
+      names.push_back(LabelsOf(peer.device->properties(), {}, {}, false)["uuid"]);
+    return names;
+  }
 
   std::map<std::string, std::string> labels() const override {
     LibraryVersions versions;
     for (const auto& library : parts_.libraries) versions[library->name()] = library->version();
+    if (collectives_ != nullptr) versions[parts_.collectives->name()] = parts_.collectives->version();
     std::optional<CardInfo> card;
     if (parts_.card != nullptr) {
       if (absl::StatusOr<CardInfo> info = parts_.card->Info(); info.ok()) card = *std::move(info);
@@ -93,17 +104,24 @@ class CudaBackend : public Backend {
     return shortest_us;
   }
 
-  // One context on the card is ours: NVML's process ids are the host's, and in a
-  // container ours is another.
   absl::StatusOr<bool> UsedByOthers() override {
-    if (parts_.card == nullptr) return false;
-    const absl::StatusOr<std::vector<CardProcess>> processes = parts_.card->Processes();
-    if (processes.ok() && processes->size() <= 1) return false;
+    std::vector<Card*> cards;
+    if (parts_.card != nullptr) cards.push_back(parts_.card.get());
+    if (collectives_ != nullptr) {
+      for (Card* card : collectives_->Cards()) cards.push_back(card);
+    }
+    std::erase_if(cards, [](Card* card) { return IsOurs(*card); });
+    if (cards.empty()) return false;
     context_.time.pause(kSamplingPeriodUs);
-    return context_.StateNow().busy > kIdleShare;
+    return std::ranges::any_of(cards, [](Card* card) { return card->State().value_or(CardState{}).busy > kIdleShare; });
   }
 
-  absl::Status Supports(const Kernel& kernel) const override { return LibraryFor(kernel).status(); }
+  absl::Status Supports(const Kernel& kernel) const override {
+    if (kernel.op() != Op::kCollective) return LibraryFor(kernel).status();
+    GPUETA_RETURN_IF_ERROR(Validate(kernel));
+    if (collectives_ != nullptr) return collectives_->Supports(kernel);
+    return absl::UnimplementedError("collectives need NCCL and another GPU of this kind, and to be asked for");
+  }
 
   std::vector<Kernel> Algorithms(const Kernel& kernel) override {
     std::vector<Kernel> kernels;
@@ -116,6 +134,10 @@ class CudaBackend : public Backend {
   }
 
   absl::StatusOr<std::unique_ptr<PreparedKernel>> Prepare(const Kernel& kernel) override {
+    if (kernel.op() == Op::kCollective) {
+      GPUETA_RETURN_IF_ERROR(Supports(kernel));
+      return collectives_->Prepare(kernel);
+    }
     GPUETA_ASSIGN_OR_RETURN(OperatorLibrary * library, LibraryFor(kernel));
     GPUETA_ASSIGN_OR_RETURN(std::unique_ptr<Operation> operation, library->Prepare(kernel));
     return PrepareCudaKernel(kernel, std::move(operation), library->name(), context_);
@@ -140,8 +162,16 @@ class CudaBackend : public Backend {
   }
 
  private:
+  // One context on the card is ours: NVML's process ids are the host's, and in a
+  // container ours is another.
+  static bool IsOurs(Card& card) {
+    const absl::StatusOr<std::vector<CardProcess>> processes = card.Processes();
+    return processes.ok() && processes->size() <= 1;
+  }
+
   absl::StatusOr<OperatorLibrary*> LibraryFor(const Kernel& kernel) const {
     GPUETA_RETURN_IF_ERROR(Validate(kernel));
+    if (kernel.op() == Op::kCollective) return absl::UnimplementedError("collectives are measured one by one");
     absl::Status why = absl::UnimplementedError("no library of kernels could be opened");
     for (const auto& library : parts_.libraries) {
       why = library->Supports(kernel);
@@ -152,6 +182,7 @@ class CudaBackend : public Backend {
 
   CudaParts parts_;
   CudaContext context_;
+  std::unique_ptr<NodeCollectives> collectives_;  // null: none are measured
 };
 
 }  // namespace

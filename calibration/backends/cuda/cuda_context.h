@@ -35,6 +35,7 @@ struct CudaOptions {
   L2State l2 = L2State::kAsInModel;
   double hung_after_us = kHungAfterUs;
   const ManifestKernels* own_kernels = nullptr;  // of manifests; nullptr: none
+  bool collectives = false;                      // with the other devices of this node
 };
 
 struct CudaContext {

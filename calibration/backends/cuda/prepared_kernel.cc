@@ -8,6 +8,7 @@
 #include "calibration/backends/cuda/events.h"
 #include "calibration/backends/cuda/timing/activities.h"
 #include "core/base/errors.h"
+#include "core/ops/launch.h"
 
 namespace gpueta {
 namespace {
@@ -24,6 +25,7 @@ class PreparedCudaKernel : public PreparedKernel {
         source_(std::move(source)),
         context_(context),
         launch_(operation_->launch()),
+        gradient_(!GradientOf({.work = kernel.work, .launch = launch_}).empty()),
         events_(context.device),
         graph_(context.device) {}
 
@@ -36,7 +38,9 @@ class PreparedCudaKernel : public PreparedKernel {
     GPUETA_RETURN_IF_ERROR(RunOnce());
     if (context_.activities == nullptr) return absl::OkStatus();
     GPUETA_ASSIGN_OR_RETURN(const std::vector<KernelActivity> activities, Recorded(1));
-    launch_ = LaunchOf(activities, std::move(launch_));
+    Launch recorded = LaunchOf(activities, launch_);
+    if (gradient_) recorded.kernel = std::move(launch_.kernel);  // what is computed is in it
+    launch_ = std::move(recorded);
     return absl::OkStatus();
   }
 
@@ -148,6 +152,7 @@ class PreparedCudaKernel : public PreparedKernel {
   std::string source_;
   CudaContext& context_;
   Launch launch_;
+  bool gradient_;
   KernelOperands operands_;
   Events events_;
   CapturedGraph graph_;

@@ -54,7 +54,8 @@ TEST(GuardedCardTest, TheGuardRestoresWhenItsProcessIsKilled) {
   const pid_t child = fork();
   if (child == 0) {
     const auto guarded = GuardedCard::Open(card.id(), OptionsOf(card));
-    const bool ok = guarded.ok() && (*guarded)->Set("sm_clock_mhz", "600").ok();
+    const bool ok =
+        guarded.ok() && (*guarded)->Set("memory_clock_mhz", "405").ok() && (*guarded)->Set("sm_clock_mhz", "600").ok();
     if (write(changed[1], ok ? "y" : "n", 1) != 1) _exit(1);
     for (;;) pause();
   }
@@ -62,6 +63,7 @@ TEST(GuardedCardTest, TheGuardRestoresWhenItsProcessIsKilled) {
   ASSERT_EQ(read(changed[0], &ok, 1), 1);
   ASSERT_EQ(ok, 'y');
   ASSERT_EQ(card.Get("sm_clock_mhz"), "600");
+  ASSERT_EQ(card.Get("memory_clock_mhz"), "405");
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(changed[1]);
@@ -73,6 +75,7 @@ TEST(GuardedCardTest, TheGuardRestoresWhenItsProcessIsKilled) {
   }
   ASSERT_TRUE(journal.ok()) << journal.status();
   EXPECT_EQ(card.Get("sm_clock_mhz"), "1980");
+  EXPECT_EQ(card.Get("memory_clock_mhz"), "2619");
   EXPECT_TRUE(journal->Read()->entries.empty());
   close(changed[0]);
 }

@@ -1,5 +1,6 @@
 #include "calibration/control/cuda/cuda_control.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -45,7 +46,7 @@ class CudaControl : public DeviceControl {
       space_.range(Knob::kCacheSetAside) =
           KnobRange{.least = 0, .most = std::floor(most / kCacheStep) * kCacheStep, .step = kCacheStep};
     }
-    return options.allow_card_settings && host_.card != nullptr ? InitClock(options.guard) : absl::OkStatus();
+    return options.allow_card_settings && host_.card != nullptr ? InitClocks(options.guard) : absl::OkStatus();
   }
 
   const ControlSpace& space() const override { return space_; }
@@ -55,9 +56,9 @@ class CudaControl : public DeviceControl {
       return InvalidArgument("configuration: {} cannot be made", gpueta::Describe(space_, configuration));
     }
     GPUETA_RETURN_IF_ERROR(Release());
-    if (clock_ != nullptr) {
-      GPUETA_RETURN_IF_ERROR(
-          clock_->Set(std::string(kSmClockSetting), fmt::format("{:g}", At(configuration, Knob::kCoreClock))));
+    for (const auto& [knob, setting] :
+         {std::pair{Knob::kMemoryClock, kMemoryClockSetting}, {Knob::kCoreClock, kSmClockSetting}}) {
+      if (space_.range(knob).has_value()) GPUETA_RETURN_IF_ERROR(Lock(setting, At(configuration, knob)));
     }
     const auto l2_bytes = static_cast<double>(host_.device->properties().l2_bytes);
     if (space_.range(Knob::kCacheSetAside).has_value()) {
@@ -90,7 +91,7 @@ class CudaControl : public DeviceControl {
   absl::Status Restore() override {
     absl::Status restored = Release();
     if (space_.range(Knob::kCacheSetAside).has_value()) restored.Update(host_.device->SetAsideL2(0));
-    if (clock_ != nullptr) restored.Update(clock_->Restore());
+    if (clocks_ != nullptr) restored.Update(clocks_->Restore());
     return restored;
   }
 
@@ -116,20 +117,43 @@ class CudaControl : public DeviceControl {
     return host_.device->Activate();
   }
 
-  absl::Status InitClock(const GuardOptions& guard) {
+  absl::Status InitClocks(const GuardOptions& guard) {
     GPUETA_ASSIGN_OR_RETURN(const CardInfo info, host_.card->Info());
-    GPUETA_ASSIGN_OR_RETURN(const std::vector<double> clocks, host_.card->SmClocks(info.max_memory_clock_mhz));
-    if (clocks.size() < 2) return absl::OkStatus();  // nothing to choose from
-    space_.range(Knob::kCoreClock) = Downwards(clocks.front(), clocks.back(), clocks[0] - clocks[1]);
+    GPUETA_ASSIGN_OR_RETURN(const std::vector<double> sm_clocks, host_.card->SmClocks(info.max_memory_clock_mhz));
+    const std::vector<double> memory_clocks = MemoryClocksFor(sm_clocks);
+    if (sm_clocks.size() < 2 && memory_clocks.size() < 2) return absl::OkStatus();  // nothing to choose from
     GPUETA_ASSIGN_OR_RETURN(
-        clock_,
+        clocks_,
         GuardedCard::Open(MakeNvmlSettings(std::move(host_.card), host_.device->properties().pci_bus_id), guard));
-    return absl::OkStatus();
+    if (sm_clocks.size() >= 2) {
+      space_.range(Knob::kCoreClock) = Downwards(sm_clocks.front(), sm_clocks.back(), sm_clocks[0] - sm_clocks[1]);
+    }
+    // Many cards list memory clocks but do not let them be locked: that shows when it is
+    // tried, with the clock that holds anyway.
+    if (memory_clocks.size() < 2 || !Lock(kMemoryClockSetting, memory_clocks.back()).ok()) return absl::OkStatus();
+    space_.range(Knob::kMemoryClock) =
+        KnobRange{.least = memory_clocks.front(), .most = memory_clocks.back(), .listed = memory_clocks};
+    return clocks_->Restore();
+  }
+
+  // The least first. At others the SMs' clocks would not be what is asked for.
+  std::vector<double> MemoryClocksFor(const std::vector<double>& sm_clocks) const {
+    std::vector<double> clocks = host_.card->MemoryClocks().value_or(std::vector<double>());
+    std::erase_if(clocks, [&](double mhz) {
+      const absl::StatusOr<std::vector<double>> allowed = host_.card->SmClocks(mhz);
+      return !allowed.ok() || *allowed != sm_clocks;
+    });
+    std::ranges::sort(clocks);
+    return clocks;
+  }
+
+  absl::Status Lock(std::string_view setting, double mhz) {
+    return clocks_->Set(std::string(setting), fmt::format("{:g}", mhz));
   }
 
   CudaHost host_;
   ControlSpace space_;
-  std::unique_ptr<GuardedCard> clock_;
+  std::unique_ptr<GuardedCard> clocks_;
   std::unique_ptr<Contention> contention_;
   std::unique_ptr<Backend> backend_;
   int units_ = 0;

@@ -1,5 +1,5 @@
 // A GPU as a host: fewer SMs, contended bandwidth, less of the L2 cache, and where
-// allowed a lower clock.
+// allowed lower clocks of SMs and memory.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace gpueta {
 // What the control is put together from. Tests put in simulated parts.
 struct CudaHost {
   std::unique_ptr<CudaDevice> device;
-  std::unique_ptr<Card> card;  // null: the clock stays as it is
+  std::unique_ptr<Card> card;  // null: clocks stay as they are
   // On a part of the device, which is the thread's then; libraries are opened on it.
   std::function<absl::StatusOr<std::unique_ptr<Backend>>(std::unique_ptr<CudaDevice>)> open_backend;
   // From the SMs that are left, for a share of the time; empty: no contention.
@@ -32,8 +32,9 @@ struct CudaControlOptions {
 
 // Knobs: units are SMs, by green contexts; contention comes from the SMs that are
 // left; cache_set_aside is the part of the L2 cache kept for accesses that are
-// marked as persisting, of which there are none; core_clock_mhz with
-// allow_card_settings, locked through NVML. The memory clock is not there yet.
+// marked as persisting, of which there are none. With allow_card_settings, locked through
+// NVML: core_clock_mhz, and memory_clock_mhz of those memory clocks that allow the same
+// clocks of SMs as the highest does, where locking it is tried and works.
 // UNIMPLEMENTED before CUDA 12.4; errors as GuardedCard::Open.
 absl::StatusOr<std::unique_ptr<DeviceControl>> MakeCudaControl(CudaHost host, const CudaControlOptions& options);
 

@@ -139,6 +139,39 @@ TEST(CudaControlTest, ClocksAreSetOnlyIfAllowedAndRestored) {
   EXPECT_EQ(host.driver.state().locked_sm_mhz, 0);
 }
 
+TEST(CudaControlTest, ALowerMemoryClockTakesBandwidthAwayUntilItIsRestored) {
+  Host host;
+  EXPECT_FALSE(host.Open(false).value()->space().range(Knob::kMemoryClock).has_value());
+  const auto control = host.Open(true).value();
+  // At 400 MHz the SMs could not have their clocks.
+  ASSERT_TRUE(control->space().range(Knob::kMemoryClock).has_value());
+  EXPECT_THAT(ValuesOf(*control->space().range(Knob::kMemoryClock)), ::testing::ElementsAre(600, 900, 1200));
+  EXPECT_EQ(host.driver.state().locked_memory_mhz, 0);  // it was only tried
+  ASSERT_TRUE(control->Apply(Unrestricted(control->space())).ok());
+  const DeviceSpec whole = control->MeasureSpec().value();
+  Configuration slower = With(*control, Knob::kMemoryClock, 600);
+  At(slower, Knob::kCoreClock) = 1200;
+  ASSERT_TRUE(control->Apply(slower).ok());
+  EXPECT_EQ(host.driver.state().locked_memory_mhz, 600);
+  EXPECT_EQ(host.driver.state().locked_sm_mhz, 1200);
+  const DeviceSpec half = control->MeasureSpec().value();
+  EXPECT_NEAR(half.mem_bandwidth_gb_s / whole.mem_bandwidth_gb_s, 0.5, 0.02);
+  EXPECT_NEAR(half.fp32_tflops / whole.fp32_tflops, 0.8, 0.03);
+  ASSERT_TRUE(control->Restore().ok());
+  EXPECT_EQ(host.driver.state().locked_memory_mhz, 0);
+  EXPECT_EQ(host.driver.state().locked_sm_mhz, 0);
+}
+
+TEST(CudaControlTest, AMemoryClockThatCannotBeLockedIsNoKnob) {
+  SimulatedGpu gpu;
+  gpu.memory_lock_allowed = false;
+  Host host(gpu);
+  const auto control = host.Open(true).value();
+  EXPECT_FALSE(control->space().range(Knob::kMemoryClock).has_value());
+  ASSERT_TRUE(control->Apply(With(*control, Knob::kCoreClock, 900)).ok());
+  EXPECT_EQ(host.driver.state().locked_sm_mhz, 900);
+}
+
 TEST(CudaControlTest, ClocksThatAnAdministratorSetAreLeftAlone) {
   SimulatedGpu gpu;
   gpu.stretches = {{.end_us = 1e18, .limits = static_cast<std::uint32_t>(ClockLimit::kSetting)}};
@@ -148,6 +181,7 @@ TEST(CudaControlTest, ClocksThatAnAdministratorSetAreLeftAlone) {
   EXPECT_EQ(applied.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(MessageOf(applied.status()), HasSubstr("set already"));
   EXPECT_EQ(host.driver.state().locked_sm_mhz, 0);
+  EXPECT_EQ(host.driver.state().locked_memory_mhz, 0);
 }
 
 // A few products and sums on `target`, and emulated on the whole simulated GPU.
@@ -155,7 +189,7 @@ struct Emulated {
   double true_us = 0;
   absl::StatusOr<Emulation> emulation;
 };
-Emulated EmulateOnTheWhole(const SimulatedGpu& target_gpu, std::int64_t vector_rows) {
+Emulated EmulateOnTheWhole(const SimulatedGpu& target_gpu, std::int64_t vector_rows, bool allow_card_settings = false) {
   std::vector<Kernel> model;
   for (const std::int64_t n : {1024, 2048, 4096}) {
     model.push_back({.dtype = DType::kFp32, .work = Gemm{.m = 1024, .n = n, .k = 1024}});
@@ -168,7 +202,7 @@ Emulated EmulateOnTheWhole(const SimulatedGpu& target_gpu, std::int64_t vector_r
   const double true_us = MeasureGraph(backend, model, {}, truth.driver.Time().now)->total.latency_us;
   const DeviceRates target{.spec = alone->MeasureSpec().value()};
   Host host;
-  const auto control = host.Open(false).value();
+  const auto control = host.Open(allow_card_settings).value();
   return {true_us, Emulate(*control, target, model, {}, host.driver.Time().now)};
 }
 
@@ -195,6 +229,18 @@ TEST(CudaControlTest, AGpuOfLessBandwidthIsPredictedByContention) {
   EXPECT_GT(At(emulation->configuration, Knob::kContention), 0.3);
   EXPECT_NEAR(emulation->estimate.latency_us.p50 / true_us, 1, 0.05);
   EXPECT_LE(true_us, emulation->estimate.latency_us.p99);
+}
+
+// A GPU of all the SMs and three quarters of the bandwidth: no SMs are left to contend
+// from, and a lower memory clock makes it.
+TEST(CudaControlTest, AGpuOfSlowerMemoryIsPredictedByTheMemoryClock) {
+  SimulatedGpu slower;
+  slower.bandwidth_gb_s *= 0.75;
+  const auto [true_us, emulation] = EmulateOnTheWhole(slower, 8192, true);
+  ASSERT_TRUE(emulation.ok()) << emulation.status();
+  EXPECT_EQ(At(emulation->configuration, Knob::kMemoryClock), 900);
+  EXPECT_EQ(At(emulation->configuration, Knob::kContention), 0);
+  EXPECT_NEAR(emulation->estimate.latency_us.p50 / true_us, 1, 0.05);
 }
 
 }  // namespace

@@ -11,6 +11,10 @@
 namespace gpueta {
 namespace {
 
+constexpr std::string_view kInputGradient = "input_gradient";
+constexpr std::string_view kWeightGradient = "weight_gradient";
+constexpr std::string_view kGradients = "backward";
+
 // Full tensors that the gradient of a vector operator reads, a kernel each.
 struct Pass {
   std::string_view op;
@@ -70,22 +74,22 @@ class Backward {
       case Op::kGemm: Product(forward); break;
       case Op::kConv2d:
         // A model's input needs no gradient.
-        if (ReadsActivations(forward)) Repeat(forward, "input_gradient");
-        Repeat(forward, "weight_gradient");
+        if (ReadsActivations(forward)) Repeat(forward, kInputGradient);
+        Repeat(forward, kWeightGradient);
         break;
       case Op::kAttention: Attention(forward); break;
       case Op::kMoe:
-        Repeat(forward, "input_gradient");
-        Repeat(forward, "weight_gradient");
+        Repeat(forward, kInputGradient);
+        Repeat(forward, kWeightGradient);
         break;
       case Op::kVector: Passes(forward); break;
       case Op::kCollective:
         saved_.clear();  // only gradients pass
-        Repeat(forward, "backward");
+        Repeat(forward, kGradients);
         break;
       case Op::kCustom:
-        Repeat(forward, "backward");
-        Repeat(forward, "backward");
+        Repeat(forward, kGradients);
+        Repeat(forward, kGradients);
         break;
     }
   }
@@ -147,14 +151,14 @@ class Backward {
       node.split = split;
       return node;
     };
-    Repeat(with(m, k, n, forward.split), "input_gradient");
-    Repeat(with(k, n, m, forward.split), "weight_gradient");
+    Repeat(with(m, k, n, forward.split), kInputGradient);
+    Repeat(with(k, n, m, forward.split), kWeightGradient);
     if (HasBias(forward)) Append(VectorLike(forward, "bias_gradient", "reduce", n, m, 1));
   }
 
   void Attention(const GraphNode& forward) {
-    Repeat(forward, "backward");
-    Repeat(forward, "backward");
+    Repeat(forward, kGradients);
+    Repeat(forward, kGradients);
     GraphNode half = forward;
     const SymInt heads = DimOf(forward, "heads");
     const SymInt kv_heads = DimOf(forward, "kv_heads");
@@ -164,7 +168,7 @@ class Backward {
       SetDimOf(half, "heads", fewer);
       SetDimOf(half, "kv_heads", fewer_kv);
     }
-    Repeat(std::move(half), "backward");
+    Repeat(std::move(half), kGradients);
   }
 
   void Passes(const GraphNode& forward) {
@@ -187,6 +191,21 @@ class Backward {
 };
 
 }  // namespace
+
+Gradient GradientOf(const Graph& graph, std::size_t node) {
+  const GraphNode& at = graph.nodes[node];
+  const Op op = at.kernel.op();
+  if (at.turn != Turn::kBackward || op == Op::kGemm || op == Op::kVector || op == Op::kCollective)
+    return Gradient::kNone;
+  const auto is = [&at](std::string_view gradient) { return at.kernel.name.ends_with("." + std::string(gradient)); };
+  if (is(kInputGradient)) return Gradient::kInput;
+  if (is(kWeightGradient)) return Gradient::kWeights;
+  if (!is(kGradients)) return Gradient::kNone;
+  // Those of one forward kernel follow each other.
+  const bool follows = node > 0 && graph.nodes[node - 1].turn == Turn::kBackward &&
+                       graph.nodes[node - 1].kernel.op() == op && graph.nodes[node - 1].kernel.name == at.kernel.name;
+  return follows ? Gradient::kPart : Gradient::kAll;
+}
 
 void AddBackward(Graph& graph) {
   const std::vector<GraphNode> forward = graph.nodes;

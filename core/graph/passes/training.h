@@ -20,6 +20,18 @@ namespace gpueta {
 // Backward kernels run in their forward kernel's stage, each microbatch.
 void AddBackward(Graph& graph);
 
+// Which gradient a node of a backward pass computes that has the shape of its forward
+// kernel.
+enum class Gradient : std::uint8_t {
+  kNone,     // no gradient, or one that is a kernel of its own kind (a product, a pass over a tensor)
+  kInput,    // of what the forward kernel reads
+  kWeights,  // of its parameters
+  kAll,      // of everything it reads, where one kernel computes them together
+  kPart,     // a share of what the node of kAll in front stands for
+};
+// By the names that AddBackward gives.
+Gradient GradientOf(const Graph& graph, std::size_t node);
+
 // Of a step with a backward pass: of each layer (GraphNode::layer) only the input
 // is kept, and its forward kernels run again in front of its gradients, as
 // activation checkpointing does. INVALID_ARGUMENT for a graph that does not say

@@ -46,6 +46,32 @@ TEST(AddBackwardTest, ConvolutionsHaveTwoGradientsButForTheModelsInput) {
   EXPECT_EQ(Macs(graph), (2 + 3) * forward);
 }
 
+std::vector<Gradient> GradientsOf(const Work& work) {
+  Graph graph = One(work);
+  graph.nodes.push_back(graph.nodes.front());
+  graph.nodes.back().inputs = {0};
+  graph.nodes.back().kernel.name = "m";
+  AddBackward(graph);
+  std::vector<Gradient> gradients;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].turn == Turn::kBackward) gradients.push_back(GradientOf(graph, i));
+  }
+  EXPECT_EQ(GradientOf(graph, 0), Gradient::kNone);
+  return gradients;
+}
+
+// What a device runs for them is not the forward kernel of their shape.
+TEST(AddBackwardTest, GradientsOfTheForwardKernelsShapeSayWhichTheyAre) {
+  using enum Gradient;
+  EXPECT_EQ(
+      GradientsOf(Conv2d{
+          .batch = 2, .in_channels = 4, .height = 8, .width = 8, .out_channels = 4, .kernel_h = 3, .kernel_w = 3}),
+      (std::vector{kInput, kWeights, kWeights}));
+  EXPECT_EQ(GradientsOf(Attention{.query_len = 8, .kv_len = 8, .heads = 4, .kv_heads = 4, .head_dim = 8}),
+            (std::vector{kAll, kPart, kPart, kAll, kPart, kPart}));
+  EXPECT_EQ(GradientsOf(Gemm{.m = 8, .n = 8, .k = 8}), std::vector(4, kNone));
+}
+
 TEST(AddBackwardTest, GradientsOfAProductHaveTheShapesOfInputAndWeight) {
   Graph graph = One(Gemm{.layer = Gemm::Layer::kLinear, .m = 8, .n = 32, .k = 16}, 32 * 16 + 32);
   AddBackward(graph);

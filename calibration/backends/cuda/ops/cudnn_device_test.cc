@@ -246,7 +246,7 @@ Reference ReferenceOf(const Attention& a, const Values& q, const Values& k, cons
       const std::int64_t kv_h = h / (a.heads / a.kv_heads);
       for (std::int64_t i = 0; i < a.query_len; ++i) {
         const std::size_t at_q = queries(b, h, i, 0);
-        const std::int64_t seen = a.causal != 0 && a.query_len > 1 ? i + 1 : a.kv_len;
+        const std::int64_t seen = a.causal != 0 && a.query_len > 1 ? a.kv_len - a.query_len + i + 1 : a.kv_len;
         Values shares;
         double sum = 0;
         for (std::int64_t j = 0; j < seen; ++j) {
@@ -297,7 +297,7 @@ void CudnnDeviceTest::CheckForward(const Attention& attention) {
   const Values q = ValuesIn(memory.inputs[0], DType::kBf16);
   Values k = ValuesIn(memory.inputs[1], DType::kBf16);
   Values v = ValuesIn(memory.inputs[2], DType::kBf16);
-  if (attention.phase == Attention::Phase::kDecode) {
+  if (attention.phase == Attention::Phase::kDecode || attention.kv_len > attention.query_len) {
     const Values cache = ValuesIn(memory.weights, DType::kBf16);
     const auto count =
         static_cast<std::ptrdiff_t>(attention.batch * attention.kv_len * attention.kv_heads * attention.head_dim);
@@ -362,6 +362,22 @@ TEST_F(CudnnDeviceTest, AttentionOfOneQueryOverACache) {
                 .kv_heads = 2,
                 .head_dim = 64,
                 .causal = 1});
+}
+
+// Chunks of a prompt: each query sees the prefix and the chunk up to itself.
+TEST_F(CudnnDeviceTest, CausalAttentionBehindACachedPrefix) {
+  for (const std::int64_t query_len : {128, 64, 40}) {
+    for (const std::int64_t kv_heads : {4, 2}) {
+      CheckForward({.batch = 2,
+                    .query_len = query_len,
+                    .kv_len = 256,
+                    .heads = 4,
+                    .kv_heads = kv_heads,
+                    .head_dim = 64,
+                    .causal = 1});
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 TEST_F(CudnnDeviceTest, EveryEngineOfAPassIsNamedByIt) {

@@ -24,11 +24,13 @@
 GPUETA_EMBED(vector_kernels, GPUETA_VECTOR_KERNELS_PTX)
 GPUETA_EMBED(micro_kernels, GPUETA_MICRO_KERNELS_PTX)
 GPUETA_EMBED(moe_kernels, GPUETA_MOE_KERNELS_PTX)
+GPUETA_EMBED(moe_fp8_kernels, GPUETA_MOE_FP8_KERNELS_PTX)
 GPUETA_EMBED(tensor_kernels, GPUETA_TENSOR_KERNELS_PTX)
 #else
 static std::string_view vector_kernels() { return {}; }
 static std::string_view micro_kernels() { return {}; }
 static std::string_view moe_kernels() { return {}; }
+static std::string_view moe_fp8_kernels() { return {}; }
 static std::string_view tensor_kernels() { return {}; }
 #endif
 
@@ -37,6 +39,7 @@ namespace gpueta {
 std::string_view VectorKernelsPtx() { return vector_kernels(); }
 std::string_view MicroKernelsPtx() { return micro_kernels(); }
 std::string_view MoeKernelsPtx() { return moe_kernels(); }
+std::string_view MoeFp8KernelsPtx() { return moe_fp8_kernels(); }
 std::string_view TensorKernelsPtx() { return tensor_kernels(); }
 
 }  // namespace gpueta

@@ -1,6 +1,7 @@
 // Elements of device memory as numbers, for tests that compute on a device.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -28,6 +29,13 @@ inline double ValueOf(const std::byte* at, DType dtype) {
       const double magnitude = exponent == 0 ? std::ldexp(mantissa, -14) : std::ldexp(1 + mantissa, exponent - 15);
       return (bits & 0x8000) != 0 ? -magnitude : magnitude;
     }
+    case DType::kFp8: {  // e4m3
+      bits = static_cast<std::uint32_t>(*at);
+      const int exponent = static_cast<int>(bits >> 3 & 15);
+      const double mantissa = (bits & 7) / 8.0;
+      const double magnitude = exponent == 0 ? std::ldexp(mantissa, -6) : std::ldexp(1 + mantissa, exponent - 7);
+      return (bits & 0x80) != 0 ? -magnitude : magnitude;
+    }
     default: return static_cast<double>(static_cast<std::int8_t>(*at));
   }
 }
@@ -41,6 +49,14 @@ inline double ToleranceOf(DType dtype) {
     case DType::kBf16: return 2e-2;
     default: return 0;
   }
+}
+
+// The nearest value of fp8 (e4m3) for one that is at most 448.
+inline double NearestFp8(double value) {
+  if (value == 0) return 0;
+  const int exponent = std::max(std::ilogb(value), -6);
+  const double unit = std::ldexp(1, exponent - 3);
+  return std::nearbyint(value / unit) * unit;
 }
 
 // The nearest of 8 bits' mantissa.

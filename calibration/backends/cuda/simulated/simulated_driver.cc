@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <limits>
 #include <map>
 #include <optional>
@@ -29,18 +30,25 @@ const SimulatedStretch* StretchAt(const SimulatedGpu& gpu, double us) {
 
 class Device : public SimulatedDevice {
  public:
-  Device(std::shared_ptr<SimulatedState> state, int sms, bool partition = false)
+  Device(std::shared_ptr<SimulatedState> state, int sms, bool partition = false, int ordinal = 0)
       : state_(std::move(state)), properties_(Gpu().properties) {
+    properties_.ordinal = ordinal;
+    if (ordinal > 0) properties_.uuid += fmt::format("-{}", ordinal);
     properties_.sm_count = sms;
     properties_.partition = partition;
+    if (!partition) state_->current = this;
   }
 
   const DeviceProperties& properties() const override { return properties_; }
-  absl::Status Activate() override { return absl::OkStatus(); }
+  absl::Status Activate() override {
+    state_->current = this;
+    return absl::OkStatus();
+  }
   SimulatedState& state() override { return *state_; }
 
   absl::StatusOr<DevicePointer> Allocate(std::size_t bytes) override {
     Call();
+    Here();
     if (allocated_ + bytes > properties_.memory_bytes) {
       return ResourceExhausted("{} bytes: simulated device has {} free", bytes, properties_.memory_bytes - allocated_);
     }
@@ -110,9 +118,22 @@ class Device : public SimulatedDevice {
     return Enqueue(work, stream);
   }
   absl::Status Enqueue(const SimulatedWork& work, StreamHandle stream) override { return Add(work, stream); }
+  void Meet(std::shared_ptr<SimulatedMeeting> meeting, SimulatedMeeting::GoOn go_on, StreamHandle stream) override {
+    if (capturing_) {
+      captured_.emplace_back(Appointment{std::move(meeting), std::move(go_on)});
+      return;
+    }
+    state_->host_us += Gpu().host_issue_us;
+    On(stream, [this, stream, appointment = Appointment{std::move(meeting), std::move(go_on)},
+                now_us = state_->host_us](double& ready_us) {
+      ready_us = std::max(ready_us, now_us + Gpu().launch_latency_us);
+      Wait(appointment, stream, [] {});
+    });
+  }
 
   absl::StatusOr<StreamHandle> CreateStream() override {
-    streams_[next_handle_] = 0;
+    Here();
+    streams_[next_handle_] = {};
     return static_cast<StreamHandle>(next_handle_++);
   }
   absl::Status DestroyStream(StreamHandle stream) override {
@@ -128,6 +149,7 @@ class Device : public SimulatedDevice {
   void* NativeStream(StreamHandle) override { return nullptr; }
 
   absl::StatusOr<EventHandle> CreateEvent() override {
+    Here();
     events_[next_handle_] = {};
     return static_cast<EventHandle>(next_handle_++);
   }
@@ -141,7 +163,9 @@ class Device : public SimulatedDevice {
       return absl::OkStatus();
     }
     Call();
-    events_[static_cast<std::uint64_t>(event)] = std::max(ReadyUs(stream), state_->host_us);
+    const auto key = static_cast<std::uint64_t>(event);
+    events_[key] = kNever;
+    On(stream, [this, key, now_us = state_->host_us](double& ready_us) { events_[key] = std::max(ready_us, now_us); });
     return absl::OkStatus();
   }
   absl::StatusOr<bool> Reached(EventHandle event) override {
@@ -171,17 +195,13 @@ class Device : public SimulatedDevice {
     return static_cast<GraphHandle>(next_handle_++);
   }
   absl::Status LaunchGraph(GraphHandle graph, StreamHandle stream) override {
+    Here();
     state_->host_us += Gpu().graph_launch_us;
-    double& ready_us = streams_.at(static_cast<std::uint64_t>(stream));
-    ready_us = std::max(ready_us, state_->host_us + Gpu().launch_latency_us);
-    for (const Node& node : graphs_.at(static_cast<std::uint64_t>(graph))) {
-      if (const auto* event = std::get_if<EventHandle>(&node)) {
-        events_[static_cast<std::uint64_t>(*event)] = ready_us;
-      } else {
-        Run(std::get<SimulatedWork>(node), ready_us);
-        ready_us += Gpu().graph_gap_us;
-      }
-    }
+    const auto nodes = std::make_shared<const std::vector<Node>>(graphs_.at(static_cast<std::uint64_t>(graph)));
+    On(stream, [this, nodes, stream, now_us = state_->host_us](double& ready_us) {
+      ready_us = std::max(ready_us, now_us + Gpu().launch_latency_us);
+      Play(nodes, 0, stream);
+    });
     return absl::OkStatus();
   }
   absl::Status DestroyGraph(GraphHandle graph) override {
@@ -206,11 +226,71 @@ class Device : public SimulatedDevice {
   }
 
  private:
-  using Node = std::variant<EventHandle, SimulatedWork>;
+  struct Appointment {
+    std::shared_ptr<SimulatedMeeting> meeting;
+    SimulatedMeeting::GoOn go_on;
+  };
+  using Node = std::variant<EventHandle, SimulatedWork, Appointment>;
+  struct Stream {
+    double ready_us = 0;                                       // when what is enqueued ends
+    bool waits = false;                                        // for other devices
+    std::deque<std::function<void(double& ready_us)>> behind;  // what is enqueued meanwhile
+  };
 
   const SimulatedGpu& Gpu() const { return state_->gpu; }
   void Call() { state_->host_us += kCallUs; }
-  double ReadyUs(StreamHandle stream) const { return streams_.at(static_cast<std::uint64_t>(stream)); }
+  // For calls that need the device to be the thread's.
+  void Here() {
+    if (state_->current != this) ++state_->misplaced;
+  }
+  Stream& At(StreamHandle stream) { return streams_.at(static_cast<std::uint64_t>(stream)); }
+  double ReadyUs(StreamHandle stream) {
+    const Stream& at = At(stream);
+    return at.waits ? kNever : at.ready_us;
+  }
+
+  // Now, or when the stream comes to it.
+  void On(StreamHandle stream, std::function<void(double& ready_us)> what) {
+    Stream& at = At(stream);
+    if (at.waits) {
+      at.behind.push_back(std::move(what));
+    } else {
+      what(at.ready_us);
+    }
+  }
+  // `rest` comes before what was enqueued behind.
+  void Wait(const Appointment& appointment, StreamHandle stream, std::function<void()> rest) {
+    Stream& at = At(stream);
+    at.waits = true;
+    appointment.meeting->Come(at.ready_us,
+                              [this, go_on = appointment.go_on, stream, rest = std::move(rest)](double met_us) {
+                                Stream& on = At(stream);
+                                on.waits = false;
+                                on.ready_us = go_on(met_us);
+                                rest();
+                                while (!on.waits && !on.behind.empty()) {
+                                  const auto next = std::move(on.behind.front());
+                                  on.behind.pop_front();
+                                  next(on.ready_us);
+                                }
+                              });
+  }
+  void Play(const std::shared_ptr<const std::vector<Node>>& nodes, std::size_t from, StreamHandle stream) {
+    double& ready_us = At(stream).ready_us;
+    for (std::size_t i = from; i < nodes->size(); ++i) {
+      if (const auto* event = std::get_if<EventHandle>(&(*nodes)[i])) {
+        events_[static_cast<std::uint64_t>(*event)] = ready_us;
+      } else if (const auto* appointment = std::get_if<Appointment>(&(*nodes)[i])) {
+        return Wait(*appointment, stream, [this, nodes, i, stream] {
+          At(stream).ready_us += Gpu().graph_gap_us;
+          Play(nodes, i + 1, stream);
+        });
+      } else {
+        Run(std::get<SimulatedWork>((*nodes)[i]), ready_us);
+        ready_us += Gpu().graph_gap_us;
+      }
+    }
+  }
 
   absl::Status CheckRange(DevicePointer begin, std::size_t bytes) {
     Call();
@@ -227,9 +307,10 @@ class Device : public SimulatedDevice {
       return absl::OkStatus();
     }
     state_->host_us += Gpu().host_issue_us;
-    double& ready_us = streams_.at(static_cast<std::uint64_t>(stream));
-    ready_us = std::max(ready_us, state_->host_us + Gpu().launch_latency_us);
-    Run(work, ready_us);
+    On(stream, [this, work, now_us = state_->host_us](double& ready_us) {
+      ready_us = std::max(ready_us, now_us + Gpu().launch_latency_us);
+      Run(work, ready_us);
+    });
     return absl::OkStatus();
   }
 
@@ -244,6 +325,7 @@ class Device : public SimulatedDevice {
     const double share = static_cast<double>(properties_.sm_count) / part.properties.sm_count;
     part.properties.sm_count = properties_.sm_count;
     part.bandwidth_gb_s *= 1 - Gpu().contended_share * state_->contention;
+    part.bandwidth_gb_s *= card.memory_clock_mhz / Gpu().properties.memory_clock_mhz;
     for (auto& [dtype, tflops] : part.tflops) tflops *= share;
     double us = SimulatedDurationUs(part, work, card.sm_clock_mhz / Gpu().properties.sm_clock_mhz);
     us *= work.placement_factor * std::exp(Gpu().noise * normal_(state_->random));
@@ -264,7 +346,7 @@ class Device : public SimulatedDevice {
   DevicePointer next_pointer_ = 0x7f00'0000'0000;
   std::map<DevicePointer, std::size_t> sizes_;
   std::uint64_t next_handle_ = 1;
-  std::map<std::uint64_t, double> streams_;                // when what is enqueued ends
+  std::map<std::uint64_t, Stream> streams_;
   std::map<std::uint64_t, std::optional<double>> events_;  // when they are reached
   std::map<std::uint64_t, std::vector<Node>> graphs_;
   std::vector<std::set<std::string>> modules_;
@@ -283,13 +365,13 @@ class SimulatedCard : public Card {
     return state_->CardAt(state_->host_us);
   }
   absl::StatusOr<std::vector<CardProcess>> Processes() override { return state_->gpu.others; }
-  absl::StatusOr<std::vector<double>> MemoryClocks() override {
-    return std::vector<double>{state_->gpu.properties.memory_clock_mhz};
-  }
-  absl::StatusOr<std::vector<double>> SmClocks(double) override {
+  absl::StatusOr<std::vector<double>> MemoryClocks() override { return state_->gpu.memory_clocks_mhz; }
+  absl::StatusOr<std::vector<double>> SmClocks(double memory_clock_mhz) override {
     std::vector<double> clocks;
     constexpr double kStepMhz = 15;
-    for (double mhz = state_->gpu.properties.sm_clock_mhz; mhz >= 10 * kStepMhz; mhz -= kStepMhz) clocks.push_back(mhz);
+    const double share = memory_clock_mhz < SimulatedGpu::kFreeMemoryMhz ? 0.5 : 1;
+    for (double mhz = share * state_->gpu.properties.sm_clock_mhz; mhz >= 10 * kStepMhz; mhz -= kStepMhz)
+      clocks.push_back(mhz);
     return clocks;
   }
   absl::Status LockSmClocks(double, double highest_mhz) override {
@@ -301,6 +383,7 @@ class SimulatedCard : public Card {
     return absl::OkStatus();
   }
   absl::Status LockMemoryClocks(double, double highest_mhz) override {
+    if (!state_->gpu.memory_lock_allowed) return absl::PermissionDeniedError("memory clocks of a simulated card");
     state_->locked_memory_mhz = highest_mhz;
     return absl::OkStatus();
   }
@@ -338,6 +421,15 @@ class SimulatedRecorder : public ActivityRecorder {
 
 }  // namespace
 
+void SimulatedMeeting::Come(double at_us, std::function<void(double met_us)> go_on) {
+  latest_us = std::max(latest_us, at_us);
+  waiting.push_back(std::move(go_on));
+  if (waiting.size() < devices) return;
+  const auto all = std::exchange(waiting, {});
+  const double met_us = std::exchange(latest_us, 0);
+  for (const auto& each : all) each(met_us);
+}
+
 CardState SimulatedState::CardAt(double us) const {
   CardState card{.sm_clock_mhz = gpu.properties.sm_clock_mhz,
                  .memory_clock_mhz = gpu.properties.memory_clock_mhz,
@@ -347,6 +439,10 @@ CardState SimulatedState::CardAt(double us) const {
   if (const SimulatedStretch* stretch = StretchAt(gpu, us); stretch != nullptr) {
     card.sm_clock_mhz *= stretch->clock_share;
     card.limits = stretch->limits;
+  }
+  if (locked_memory_mhz > 0) {
+    card.memory_clock_mhz = locked_memory_mhz;
+    card.limits |= static_cast<std::uint32_t>(ClockLimit::kSetting);
   }
   if (locked_sm_mhz > 0 && locked_sm_mhz < card.sm_clock_mhz) {
     card.sm_clock_mhz = locked_sm_mhz;
@@ -371,7 +467,7 @@ absl::StatusOr<std::unique_ptr<Card>> SimulatedDriver::OpenCard(int ordinal) {
 }
 
 std::unique_ptr<SimulatedDevice> SimulatedDriver::OpenSimulated() {
-  return std::make_unique<Device>(state_, state_->gpu.properties.sm_count);
+  return std::make_unique<Device>(state_, state_->gpu.properties.sm_count, false, opened_++);
 }
 
 std::unique_ptr<ActivityRecorder> SimulatedDriver::OpenRecorder() {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "calibration/backends/cuda/driver/activity.h"
 #include "calibration/backends/cuda/driver/cuda_driver.h"
@@ -14,7 +15,22 @@
 
 namespace gpueta {
 
-// What the device, its card and its users share.
+// Devices that go on together: each waits until all have come.
+struct SimulatedMeeting {
+  // When a device's stream goes on, given when the last one came.
+  using GoOn = std::function<double(double met_us)>;
+
+  std::size_t devices = 0;
+  double latest_us = 0;
+  std::vector<std::function<void(double met_us)>> waiting;
+
+  // Calls `go_on` of all when this is the last one to come, after which it can be used
+  // again.
+  void Come(double at_us, std::function<void(double met_us)> go_on);
+};
+
+// What the device, its card and its users share; of several devices of a node, the
+// host's time.
 struct SimulatedState {
   explicit SimulatedState(SimulatedGpu hidden) : gpu(std::move(hidden)), random(gpu.seed) {}
 
@@ -31,13 +47,17 @@ struct SimulatedState {
   double contention = 0;  // share of the time in which other SMs copy
   bool recording = false;
   std::vector<KernelActivity> activities;
-  std::size_t launches = 0;  // of kernels, those of graphs included
+  std::size_t launches = 0;       // of kernels, those of graphs included
+  const void* current = nullptr;  // the device that the thread has
+  std::size_t misplaced = 0;      // calls on a device that the thread did not have
 };
 
 class SimulatedDevice : public CudaDevice {
  public:
   // A kernel of a library that is simulated too.
   virtual absl::Status Enqueue(const SimulatedWork& work, StreamHandle stream) = 0;
+  // The stream waits for the other devices, then goes on as `go_on` says.
+  virtual void Meet(std::shared_ptr<SimulatedMeeting> meeting, SimulatedMeeting::GoOn go_on, StreamHandle stream) = 0;
   virtual SimulatedState& state() = 0;
 };
 
@@ -49,6 +69,7 @@ class SimulatedDriver : public CudaDriver {
   absl::StatusOr<DeviceProperties> PropertiesOf(int ordinal) override;
   absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int ordinal) override;
   absl::StatusOr<std::unique_ptr<Card>> OpenCard(int ordinal) override;
+  // Another device of the node each time, all alike.
   std::unique_ptr<SimulatedDevice> OpenSimulated();
   std::unique_ptr<ActivityRecorder> OpenRecorder();
 
@@ -58,6 +79,7 @@ class SimulatedDriver : public CudaDriver {
 
  private:
   std::shared_ptr<SimulatedState> state_;
+  int opened_ = 0;
 };
 
 }  // namespace gpueta

@@ -56,7 +56,12 @@ struct SimulatedGpu {
   // TFLOPS of all SMs when they do nothing but compute, at the full clock. A type
   // that is not here runs at the rate of fp32.
   std::map<DType, double> tflops = {{DType::kFp32, 14}, {DType::kTf32, 56}, {DType::kFp16, 110}, {DType::kBf16, 110}};
-  double bandwidth_gb_s = 850;
+  double bandwidth_gb_s = 850;  // at the highest memory clock, below in proportion
+  // Memory clocks that can be locked, MHz, the highest first; below kFreeMemoryMhz the
+  // SMs cannot run at all their clocks.
+  std::vector<double> memory_clocks_mhz = {1200, 900, 600, 400};
+  static constexpr double kFreeMemoryMhz = 500;
+  bool memory_lock_allowed = true;
   double contended_share = 0.6;  // of it, taken by copying on other SMs all the time
 
   double host_issue_us = 2.5;    // host time of one launch

@@ -111,7 +111,7 @@ class Builder {
     return y;
   }
 
-  // Where a query comes before a key, minus infinity.
+  // Where a query comes before a key, minus infinity. The last query is with the last key.
   absl::StatusOr<Tensor> MaskCausally(Tensor scores) {
     const auto index = [&](std::int64_t axis) -> absl::StatusOr<Tensor> {
       GPUETA_ASSIGN_OR_RETURN(const Tensor y, graph_.AddVirtual(Scores(), CUDNN_DATA_INT32));
@@ -119,8 +119,19 @@ class Builder {
           Pointwise{.mode = CUDNN_POINTWISE_GEN_INDEX, .x = scores, .precision = CUDNN_DATA_INT32, .axis = axis}, y));
       return y;
     };
-    GPUETA_ASSIGN_OR_RETURN(const Tensor row, index(2));
+    GPUETA_ASSIGN_OR_RETURN(Tensor row, index(2));
     GPUETA_ASSIGN_OR_RETURN(const Tensor column, index(3));
+    if (kv_ > q_) {
+      // By the two lengths, one after the other: the form that the engines know.
+      const auto shift = [&](cudnnPointwiseMode_t mode, std::int64_t by) -> absl::StatusOr<Tensor> {
+        GPUETA_ASSIGN_OR_RETURN(const Tensor length, graph_.AddScalar(static_cast<std::int32_t>(by)));
+        GPUETA_ASSIGN_OR_RETURN(const Tensor y, graph_.AddVirtual(Scores(), CUDNN_DATA_INT32));
+        GPUETA_RETURN_IF_ERROR(Apply(Pointwise{.mode = mode, .x = row, .b = length, .precision = CUDNN_DATA_INT32}, y));
+        return y;
+      };
+      GPUETA_ASSIGN_OR_RETURN(row, shift(CUDNN_POINTWISE_ADD, kv_));
+      GPUETA_ASSIGN_OR_RETURN(row, shift(CUDNN_POINTWISE_SUB, q_));
+    }
     GPUETA_ASSIGN_OR_RETURN(const Tensor seen, graph_.AddVirtual(Scores(), CUDNN_DATA_BOOLEAN));
     GPUETA_RETURN_IF_ERROR(
         Apply(Pointwise{.mode = CUDNN_POINTWISE_CMP_GE, .x = row, .b = column, .precision = CUDNN_DATA_BOOLEAN}, seen));
@@ -156,8 +167,7 @@ bool IsMasked(const Attention& attention) { return attention.causal != 0 && atte
 
 absl::Status BuildForward(Graph& graph, const Attention& attention, cudnnDataType_t type, bool with_statistics) {
   Builder build(graph, attention, type);
-  // A cache of keys and values is from earlier steps; in prefill they were just made.
-  const bool cached = attention.phase == Attention::Phase::kDecode;
+  const bool cached = IsCached(attention);
   GPUETA_ASSIGN_OR_RETURN(const Tensor q, graph.AddTensor(build.Queries(), type, Place::kInput0));
   GPUETA_ASSIGN_OR_RETURN(const Tensor kt, graph.AddTensor(Builder::Transposed(build.Keys()), type,
                                                            cached ? Place::kWeights : Place::kInput1));
@@ -252,6 +262,10 @@ absl::Status BuildBackward(Graph& graph, const Attention& attention, cudnnDataTy
 
 }  // namespace
 
+bool IsCached(const Attention& attention) {
+  return attention.phase == Attention::Phase::kDecode || attention.kv_len > attention.query_len;
+}
+
 absl::Status SupportsAttention(const Attention& attention, DType dtype, Pass pass, std::size_t version) {
   if (dtype != DType::kFp16 && dtype != DType::kBf16) {
     return absl::UnimplementedError(fmt::format("cuDNN's fused attention in {}", Name(dtype)));
@@ -263,9 +277,18 @@ absl::Status SupportsAttention(const Attention& attention, DType dtype, Pass pas
   if (pass == Pass::kDataGradient || pass == Pass::kWeightGradient) {
     return absl::UnimplementedError("attention has one backward pass: cudnn_bwd");
   }
-  // The diagonal starts at the first key.
   if (IsMasked(attention) && attention.query_len != attention.kv_len) {
-    return absl::UnimplementedError("causal attention of queries after a cached prefix through cuDNN");
+    if (attention.query_len > attention.kv_len) {
+      return absl::UnimplementedError("causal attention of more queries than keys through cuDNN");
+    }
+    if (pass == Pass::kBackward) {
+      return absl::UnimplementedError("gradients of causal attention behind a cached prefix through cuDNN");
+    }
+    constexpr std::size_t kAnyPrefix = 90'600;  // 9.6.0
+    if (version < kAnyPrefix && (attention.query_len % 64 != 0 || attention.kv_len % 64 != 0)) {
+      return absl::UnimplementedError(
+          "causal attention behind a cached prefix, of lengths that are no multiples of 64, needs cuDNN 9.6.0");
+    }
   }
   if (pass != Pass::kBackward) return absl::OkStatus();
   constexpr std::size_t kClearsScratch = 90'600;  // 9.6.0

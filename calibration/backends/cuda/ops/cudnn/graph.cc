@@ -1,6 +1,7 @@
 #include "calibration/backends/cuda/ops/cudnn/graph.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace gpueta::cudnn {
 namespace {
@@ -94,9 +95,17 @@ absl::StatusOr<Graph::Tensor> Graph::AddVirtual(const Dims& dims, cudnnDataType_
   return MakeTensor(dims, type, true, false);
 }
 
+absl::StatusOr<Graph::Tensor> Graph::MakeScalar(cudnnDataType_t type, std::uint32_t bits) {
+  scalars_.push_back({.id = next_id_, .bits = bits});
+  return MakeTensor(Contiguous({1, 1, 1, 1}), type, false, true);
+}
+
 absl::StatusOr<Graph::Tensor> Graph::AddScalar(float value) {
-  scalars_.push_back({.id = next_id_, .value = value});
-  return MakeTensor(Contiguous({1, 1, 1, 1}), CUDNN_DATA_FLOAT, false, true);
+  return MakeScalar(CUDNN_DATA_FLOAT, std::bit_cast<std::uint32_t>(value));
+}
+
+absl::StatusOr<Graph::Tensor> Graph::AddScalar(std::int32_t value) {
+  return MakeScalar(CUDNN_DATA_INT32, std::bit_cast<std::uint32_t>(value));
 }
 
 absl::Status Graph::Finish(cudnnHandle_t handle) {
@@ -120,7 +129,7 @@ std::vector<std::pair<std::int64_t, void*>> Graph::AddressesIn(const Operands& o
     }
     addresses.emplace_back(binding.id, reinterpret_cast<void*>(base + binding.offset));
   }
-  for (Scalar& scalar : scalars_) addresses.emplace_back(scalar.id, &scalar.value);
+  for (Scalar& scalar : scalars_) addresses.emplace_back(scalar.id, &scalar.bits);
   return addresses;
 }
 

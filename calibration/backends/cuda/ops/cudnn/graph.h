@@ -49,6 +49,7 @@ class Graph {
   // Between two operations only.
   absl::StatusOr<Tensor> AddVirtual(const Dims& dims, cudnnDataType_t type);
   absl::StatusOr<Tensor> AddScalar(float value);
+  absl::StatusOr<Tensor> AddScalar(std::int32_t value);
   // An operation, or what one refers to; `set` sets its attributes.
   template <class Set>
   absl::StatusOr<const Descriptor*> Add(cudnnBackendDescriptorType_t type, const Set& set) {
@@ -79,11 +80,12 @@ class Graph {
   };
   struct Scalar {
     std::int64_t id = 0;
-    float value = 0;
+    std::uint32_t bits = 0;
   };
 
   const Descriptor* Keep(Descriptor descriptor);
   std::size_t& BytesAt(Place place);
+  absl::StatusOr<Tensor> MakeScalar(cudnnDataType_t type, std::uint32_t bits);
   absl::StatusOr<Tensor> MakeTensor(const Dims& dims, cudnnDataType_t type, bool is_virtual, bool by_value);
 
   const Api& api_;
@@ -104,8 +106,13 @@ absl::StatusOr<std::unique_ptr<Graph>> MakeConvolution(const Api& api, cudnnHand
 // UNIMPLEMENTED saying what keeps cuDNN of this version (91900 is 9.19.0) from the kernel.
 absl::Status SupportsAttention(const Attention& attention, DType dtype, Pass pass, std::size_t version);
 
-// Fused attention, forward or backward. Operands: forward queries, keys and values (of
-// decode keys and values are one behind the other in the weights), then the output; with
+// Whether keys and values, most of them at least, are from earlier steps: then they lie one
+// behind the other in the weights.
+bool IsCached(const Attention& attention);
+
+// Fused attention, forward or backward; causal forward behind a cached prefix too, where
+// the last query sees all keys. Operands: forward queries, keys and values, then the
+// output; with
 // statistics the logarithm of each row's sum follows it. Backward queries, keys, values,
 // then output, its gradient and the statistics one behind the other; the output holds the
 // gradients of queries, keys and values. Rows are stored by batch, row, head. What follows

@@ -5,35 +5,16 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "calibration/backends/cuda/ops/moe/moe_rows.cuh"
+
 namespace {
-
-constexpr int kThreads = 256;
-
-// out[rows[i]] = in[tokens[i]]
-template <class T>
-__device__ void Gather(T* out, const T* in, const int* tokens, const int* rows, long long columns) {
-  const T* from = in + tokens[blockIdx.x] * columns;
-  T* to = out + rows[blockIdx.x] * columns;
-  for (long long j = threadIdx.x; j < columns; j += kThreads) to[j] = from[j];
-}
-
-// out[row] = silu(first half of in[row]) · second half, of the rows named.
-template <class T>
-__device__ void SiluGate(T* out, const T* in, const int* rows, long long columns) {
-  const long long row = rows[blockIdx.x];
-  const T* gate = in + row * 2 * columns;
-  for (long long j = threadIdx.x; j < columns; j += kThreads) {
-    const float x = static_cast<float>(gate[j]);
-    out[row * columns + j] = static_cast<T>(x / (1 + expf(-x)) * static_cast<float>(gate[columns + j]));
-  }
-}
 
 // out[t] = share · the sum of the rows of token t.
 template <class T>
 __device__ void Combine(T* out, const T* in, const int* begins, const int* rows, float share, long long columns) {
   const int begin = begins[blockIdx.x];
   const int end = begins[blockIdx.x + 1];
-  for (long long j = threadIdx.x; j < columns; j += kThreads) {
+  for (long long j = threadIdx.x; j < columns; j += kMoeThreads) {
     float sum = 0;
     for (int i = begin; i < end; ++i) sum += static_cast<float>(in[rows[i] * columns + j]);
     out[blockIdx.x * columns + j] = static_cast<T>(share * sum);
@@ -43,15 +24,15 @@ __device__ void Combine(T* out, const T* in, const int* begins, const int* rows,
 }  // namespace
 
 #define ENTRIES(dtype, T)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(kThreads)                                                           \
+  extern "C" __global__ void __launch_bounds__(kMoeThreads)                                                          \
       gather_##dtype(T* out, const T* in, const int* tokens, const int* rows, long long columns) {                 \
     Gather(out, in, tokens, rows, columns);                                                                        \
   }                                                                                                                \
-  extern "C" __global__ void __launch_bounds__(kThreads)                                                           \
+  extern "C" __global__ void __launch_bounds__(kMoeThreads)                                                          \
       silu_gate_##dtype(T* out, const T* in, const int* rows, long long columns) {                                 \
     SiluGate(out, in, rows, columns);                                                                              \
   }                                                                                                                \
-  extern "C" __global__ void __launch_bounds__(kThreads)                                                           \
+  extern "C" __global__ void __launch_bounds__(kMoeThreads)                                                          \
       combine_##dtype(T* out, const T* in, const int* begins, const int* rows, float share, long long columns) {   \
     Combine(out, in, begins, rows, share, columns);                                                                \
   }

@@ -15,7 +15,7 @@
 namespace gpueta {
 namespace {
 
-constexpr std::uint32_t kThreads = 256;   // as in moe_kernels.cu
+constexpr std::uint32_t kThreads = 256;   // as in moe_rows.cuh
 constexpr std::int64_t kPlacement = 256;  // bytes; products' heuristics count on it
 
 std::int64_t Aligned(std::int64_t bytes) { return (bytes + kPlacement - 1) / kPlacement * kPlacement; }
@@ -31,12 +31,17 @@ std::int64_t InterOf(const Moe& moe) { return moe.inter_size / moe.tp; }
 
 class MoeOperation : public Operation {
  public:
-  MoeOperation(KernelModule& kernels, const Moe& moe, DType dtype, Routing routing)
-      : kernels_(kernels),
+  // `rows` has what gathers and activates, `sums` what combines.
+  MoeOperation(KernelModule& rows, KernelModule& sums, const Moe& moe, DType dtype, Routing routing)
+      : row_kernels_(rows),
+        sum_kernels_(sums),
         moe_(moe),
         suffix_(fmt::format("_{}", Name(dtype))),
+        sum_suffix_(fmt::format("_{}", Name(dtype == DType::kFp8 ? DType::kBf16 : dtype))),
         routing_(std::move(routing)),
-        element_(BitsOf(dtype).activation / 8) {}
+        element_(BitsOf(dtype).activation / 8),
+        weight_(BitsOf(dtype).weight / 8),
+        output_(BitsOf(dtype).output / 8) {}
 
   absl::Status Init(CudaDevice& device, OperatorLibrary& products, DType dtype) {
     const std::int64_t hidden = moe_.hidden_size;
@@ -68,21 +73,21 @@ class MoeOperation : public Operation {
     GPUETA_RETURN_IF_ERROR(put(token_begins_, routing_.token_begins));
     GPUETA_RETURN_IF_ERROR(put(token_rows_, routing_.token_rows));
 
-    gate_up_bytes_ = Aligned(2 * inter * hidden * element_);
-    expert_bytes_ = gate_up_bytes_ + Aligned(hidden * inter * element_);
+    gate_up_bytes_ = Aligned(2 * inter * hidden * weight_);
+    expert_bytes_ = gate_up_bytes_ + Aligned(hidden * inter * weight_);
     bytes_.inputs[0] = Size(moe_.num_tokens * hidden * element_);
-    bytes_.output = bytes_.inputs[0];
+    bytes_.output = Size(moe_.num_tokens * hidden * output_);
     bytes_.weights = Size(routing_.experts_on_rank * expert_bytes_);
     // Behind the products' workspace: rows as experts take them, then what each step makes.
     std::int64_t at = Aligned(static_cast<std::int64_t>(product_workspace));
-    const auto place = [&](std::int64_t& offset, std::int64_t columns) {
+    const auto place = [&](std::int64_t& offset, std::int64_t row_bytes) {
       offset = at;
-      at += Aligned(routing_.row_count * columns * element_);
+      at += Aligned(routing_.row_count * row_bytes);
     };
-    place(taken_, hidden);
-    place(projected_, 2 * inter);
-    place(gated_, inter);
-    place(returned_, hidden);
+    place(taken_, hidden * element_);
+    place(projected_, 2 * inter * output_);
+    place(gated_, inter * element_);
+    place(returned_, hidden * output_);
     bytes_.workspace = Size(at);
     return absl::OkStatus();
   }
@@ -99,16 +104,17 @@ class MoeOperation : public Operation {
     const DevicePointer gated = operands.workspace + Size(gated_);
     const DevicePointer returned = operands.workspace + Size(returned_);
     if (choices > 0) {
-      GPUETA_RETURN_IF_ERROR(kernels_.Launch("gather" + suffix_, choices, kThreads, stream, taken, operands.inputs[0],
-                                             tokens_.pointer(), rows_.pointer(), hidden));
+      GPUETA_RETURN_IF_ERROR(row_kernels_.Launch("gather" + suffix_, choices, kThreads, stream, taken,
+                                                 operands.inputs[0], tokens_.pointer(), rows_.pointer(), hidden));
       GPUETA_RETURN_IF_ERROR(Products(gate_up_, operands, stream, taken, hidden, projected, 2 * inter, 0));
-      GPUETA_RETURN_IF_ERROR(
-          kernels_.Launch("silu_gate" + suffix_, choices, kThreads, stream, gated, projected, rows_.pointer(), inter));
+      GPUETA_RETURN_IF_ERROR(row_kernels_.Launch("silu_gate" + suffix_, choices, kThreads, stream, gated, projected,
+                                                 rows_.pointer(), inter));
       GPUETA_RETURN_IF_ERROR(Products(down_, operands, stream, gated, inter, returned, hidden, Size(gate_up_bytes_)));
     }
     const float share = 1 / static_cast<float>(moe_.top_k);
-    return kernels_.Launch("combine" + suffix_, static_cast<std::uint32_t>(moe_.num_tokens), kThreads, stream,
-                           operands.output, returned, token_begins_.pointer(), token_rows_.pointer(), share, hidden);
+    return sum_kernels_.Launch("combine" + sum_suffix_, static_cast<std::uint32_t>(moe_.num_tokens), kThreads, stream,
+                               operands.output, returned, token_begins_.pointer(), token_rows_.pointer(), share,
+                               hidden);
   }
 
  private:
@@ -123,7 +129,7 @@ class MoeOperation : public Operation {
       Operands product;
       product.inputs[0] = in + Size(expert.first_row * in_columns * element_);
       product.weights = operands.weights + Size(expert.index * expert_bytes_) + weights_offset;
-      product.output = out + Size(expert.first_row * out_columns * element_);
+      product.output = out + Size(expert.first_row * out_columns * output_);
       product.workspace = operands.workspace;
       const absl::Status status = by_rows.at(expert.rows)->Enqueue(product, stream);
       if (!status.ok()) return Prefixed(status, fmt::format("expert {}, {} rows", expert.index, expert.rows));
@@ -131,11 +137,12 @@ class MoeOperation : public Operation {
     return absl::OkStatus();
   }
 
-  KernelModule& kernels_;
+  KernelModule& row_kernels_;
+  KernelModule& sum_kernels_;
   Moe moe_;
-  std::string suffix_;
+  std::string suffix_, sum_suffix_;
   Routing routing_;
-  std::int64_t element_;
+  std::int64_t element_, weight_, output_;                      // bytes
   std::map<std::int64_t, std::unique_ptr<Operation>> gate_up_;  // by rows
   std::map<std::int64_t, std::unique_ptr<Operation>> down_;
   DeviceBuffer tokens_, rows_, token_begins_, token_rows_;
@@ -147,8 +154,9 @@ class MoeOperation : public Operation {
 
 class MoeLibrary : public OperatorLibrary {
  public:
-  MoeLibrary(CudaDevice& device, OperatorLibrary& products, KernelModule kernels)
-      : device_(device), products_(products), kernels_(std::move(kernels)) {}
+  MoeLibrary(CudaDevice& device, OperatorLibrary& products, KernelModule kernels,
+             absl::StatusOr<KernelModule> fp8_kernels)
+      : device_(device), products_(products), kernels_(std::move(kernels)), fp8_kernels_(std::move(fp8_kernels)) {}
 
   std::string name() const override { return "gpueta-moe"; }
   std::string version() const override { return GPUETA_VERSION; }
@@ -156,7 +164,17 @@ class MoeLibrary : public OperatorLibrary {
   absl::Status Supports(const Kernel& kernel) const override {
     const auto* moe = std::get_if<Moe>(&kernel.work);
     if (moe == nullptr) return absl::UnimplementedError("mixtures of experts only");
-    if (kernel.dtype != DType::kFp32 && kernel.dtype != DType::kFp16 && kernel.dtype != DType::kBf16) {
+    if (kernel.dtype == DType::kFp8) {
+      if (!fp8_kernels_.ok()) {
+        return absl::UnimplementedError(
+            fmt::format("mixtures of experts in fp8: {}", MessageOf(fp8_kernels_.status())));
+      }
+      constexpr std::int64_t kRow = 16;  // of fp8 products, in elements
+      if (moe->hidden_size % kRow != 0 || InterOf(*moe) % kRow != 0) {
+        return absl::UnimplementedError(
+            "fp8 products need a hidden_size and an inter_size / tp that are multiples of 16");
+      }
+    } else if (kernel.dtype != DType::kFp32 && kernel.dtype != DType::kFp16 && kernel.dtype != DType::kBf16) {
       return absl::UnimplementedError(fmt::format("mixtures of experts in {}", Name(kernel.dtype)));
     }
     if (InterOf(*moe) < 1) return absl::UnimplementedError("more ranks than an expert's inter_size");
@@ -172,7 +190,8 @@ class MoeLibrary : public OperatorLibrary {
     const std::int64_t element = BitsOf(kernel.dtype).activation / 8;
     GPUETA_ASSIGN_OR_RETURN(Routing routing,
                             RouteTokens(moe, RowAlignment({moe.hidden_size * element, InterOf(moe) * element})));
-    auto operation = std::make_unique<MoeOperation>(kernels_, moe, kernel.dtype, std::move(routing));
+    KernelModule& rows = kernel.dtype == DType::kFp8 ? *fp8_kernels_ : kernels_;
+    auto operation = std::make_unique<MoeOperation>(rows, kernels_, moe, kernel.dtype, std::move(routing));
     GPUETA_RETURN_IF_ERROR(operation->Init(device_, products_, kernel.dtype));
     return operation;
   }
@@ -181,14 +200,23 @@ class MoeLibrary : public OperatorLibrary {
   CudaDevice& device_;
   OperatorLibrary& products_;
   KernelModule kernels_;
+  absl::StatusOr<KernelModule> fp8_kernels_;
 };
+
+constexpr int kConvertsFp8 = 89;  // compute capability
+
+absl::StatusOr<KernelModule> LoadFp8(CudaDevice& device, std::string_view ptx) {
+  const int capability = device.properties().compute_capability();
+  if (capability >= kConvertsFp8) return KernelModule::Load(device, ptx);
+  return absl::UnimplementedError(fmt::format("compute capability {}.{}", capability / 10, capability % 10));
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OperatorLibrary>> LoadMoeLibrary(CudaDevice& device, OperatorLibrary& products,
-                                                                std::string_view ptx) {
+                                                                std::string_view ptx, std::string_view fp8_ptx) {
   GPUETA_ASSIGN_OR_RETURN(KernelModule kernels, KernelModule::Load(device, ptx));
-  return std::make_unique<MoeLibrary>(device, products, std::move(kernels));
+  return std::make_unique<MoeLibrary>(device, products, std::move(kernels), LoadFp8(device, fp8_ptx));
 }
 
 }  // namespace gpueta
