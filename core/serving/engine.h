@@ -44,6 +44,8 @@ class Engine {
   static absl::Status Check(const EngineLimits& limits);
 
   explicit Engine(const EngineLimits& limits) : limits_(limits) {}
+  // Empty again, with other limits; keeps its memory.
+  void Reset(const EngineLimits& limits);
 
   const EngineLimits& limits() const { return limits_; }
   struct Entry {
@@ -66,6 +68,9 @@ class Engine {
   // How many further steps like the scheduled one come after it, if no
   // sequence arrives: all decode, none ends, no block runs out.
   std::int64_t Repeats() const;
+  // Whether nothing is left but to decode what is scheduled until it ends, if no
+  // sequence arrives: none waits or computes its prompt, and blocks last for all.
+  bool OnlyDecodes() const;
   // Ends `steps` steps like the scheduled one. Sequences that computed all they
   // knew have a new token; those with all their output leave.
   struct Event {
