@@ -302,8 +302,7 @@ double StepsByKernels(const Served& served, const Predictor& predictor, int call
       });
 }
 
-nlohmann::ordered_json Round(const Predictor& predictor, const std::vector<Served>& models, int calls,
-                             Random& random) {
+nlohmann::ordered_json Round(const Predictor& predictor, const std::vector<Served>& models, int calls, Random& random) {
   using enum Attention::Phase;
   nlohmann::ordered_json ns;
   Measured measured;

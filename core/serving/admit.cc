@@ -98,8 +98,8 @@ std::optional<double> PooledQuantile(std::span<const RequestForecast> with, std:
     ln_cases.back() = std::max(ln_cases.back(), at_limit);
   }
   if (ln_cases.empty()) return std::nullopt;
-  const auto at = std::min(static_cast<std::size_t>(limit.at.quantile * static_cast<double>(ln_cases.size())),
-                           ln_cases.size() - 1);
+  const auto at =
+      std::min(static_cast<std::size_t>(limit.at.quantile * static_cast<double>(ln_cases.size())), ln_cases.size() - 1);
   std::ranges::nth_element(ln_cases, ln_cases.begin() + static_cast<std::ptrdiff_t>(at));
   return std::exp(ln_cases[at]);
 }
@@ -232,9 +232,8 @@ absl::StatusOr<AdmitResult> Admit(std::span<const Replica> replicas, const Candi
     const Replica& replica = replicas[among[i]];
     if (replica.role == Replica::Role::kPrefill) continue;
     absl::StatusOr<ReplicaDecision> decision =
-        replica.role == Replica::Role::kDecode
-            ? JudgeDecode(replica, candidate, result.replicas[*prefill], of_decode)
-            : Judge(replica, AsRequest(candidate, replica.cached_tokens), whole);
+        replica.role == Replica::Role::kDecode ? JudgeDecode(replica, candidate, result.replicas[*prefill], of_decode)
+                                               : Judge(replica, AsRequest(candidate, replica.cached_tokens), whole);
     if (!decision.ok()) return in_replica(i, decision.status());
     result.replicas[i] = *std::move(decision);
     if (!result.replicas[i].admit) continue;

@@ -81,10 +81,9 @@ void Forecaster::DrawLengths(const EngineState& state, const Request* joining, c
     const Sequence& sequence = RequestAt(state, joining, id).sequence;
     for (std::size_t s = 0; s < scenarios; ++s) {
       output_tokens_[s * count_ + id] =
-          sequence.output_tokens > 0
-              ? sequence.output_tokens
-              : std::max(lengths.Draw(quantiles_[id * scenarios + s], sequence.generated_tokens),
-                         sequence.generated_tokens + 1);
+          sequence.output_tokens > 0 ? sequence.output_tokens
+                                     : std::max(lengths.Draw(quantiles_[id * scenarios + s], sequence.generated_tokens),
+                                                sequence.generated_tokens + 1);
     }
   }
 }
@@ -223,7 +222,7 @@ void Forecaster::Collect(const EngineState& state, const Request* joining) {
     for (std::size_t at = id; at < scenarios * count_; at += count_) {
       if (!started) ttft.push_back(r.since_arrival_us + first_us_[at]);
       e2e.push_back(r.since_arrival_us + last_us_[at]);
-      const double since_first_us = started                      ? r.since_first_token_us + last_us_[at]
+      const double since_first_us = started                       ? r.since_first_token_us + last_us_[at]
                                     : std::isfinite(last_us_[at]) ? last_us_[at] - first_us_[at]
                                                                   : kNever;
       tpot.push_back(since_first_us / static_cast<double>(std::max<std::int64_t>(output_tokens_[at] - 1, 1)));

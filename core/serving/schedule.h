@@ -110,7 +110,7 @@ class Forecaster {
   void Collect(const EngineState& state, const Request* joining);
 
   ScheduleOptions options_;
-  std::size_t count_ = 0;  // requests of the state at hand
+  std::size_t count_ = 0;                  // requests of the state at hand
   std::vector<LengthQuantile> quantiles_;  // by request, then scenario; of as many as there ever were
   // By scenario, then request.
   std::vector<std::int64_t> output_tokens_;
@@ -123,7 +123,7 @@ class Forecaster {
   std::vector<Engine::Event> events_;
   std::vector<std::pair<double, std::size_t>> coming_;
   struct Left {
-    std::int64_t steps = 0;  // until it ends
+    std::int64_t steps = 0;    // until it ends
     std::int64_t context = 0;  // of the next step
     std::int64_t longest = 0;  // of it and those that end after it
     std::size_t id = 0;

@@ -19,9 +19,7 @@ constexpr std::int32_t kFirstPart = 127 << kPartBits;
 constexpr float kPerZ90 = 0.78030414569F;  // 1 / 1.2815515655
 constexpr float kNothing = -126;           // log2 of what costs nothing
 
-GPUETA_INLINE std::int32_t PartOf(float x) {
-  return (std::bit_cast<std::int32_t>(x) >> (23 - kPartBits)) - kFirstPart;
-}
+GPUETA_INLINE std::int32_t PartOf(float x) { return (std::bit_cast<std::int32_t>(x) >> (23 - kPartBits)) - kFirstPart; }
 
 // log2(x/knot), as precise as their difference where they are close.
 GPUETA_INLINE float Log2From(float knot, float x) {
@@ -193,15 +191,16 @@ CostPlane::CostPlane(std::span<const std::int64_t> rows, std::span<const std::in
 }
 
 CostPlane::Place CostPlane::RowAt(std::int64_t row) const {
-  if (row < static_cast<std::int64_t>(rows_.size())) return rows_[static_cast<std::size_t>(std::max<std::int64_t>(row, 1))];
+  if (row < static_cast<std::int64_t>(rows_.size()))
+    return rows_[static_cast<std::size_t>(std::max<std::int64_t>(row, 1))];
   return {rows_.back().offset, static_cast<float>(std::log(static_cast<double>(row) / last_row_) / last_gap_)};
 }
 
 StepCost CostPlane::At(Place row, float col) const { return PlaneCost(columns(), row, col); }
 
 CostPlane::Columns CostPlane::columns() const {
-  return {knots_.data(),  per_gap_.data(), first_.data(), static_cast<std::int32_t>(first_.size()),
-          halvings_, points_.data(),  width_};
+  return {knots_.data(), per_gap_.data(), first_.data(), static_cast<std::int32_t>(first_.size()),
+          halvings_,     points_.data(),  width_};
 }
 
 std::size_t CostPlane::size_bytes() const {

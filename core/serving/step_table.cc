@@ -175,7 +175,7 @@ class StepTableBuilder {
 
   // The cost of all kernels of a kind at each of the points.
   absl::StatusOr<std::vector<StepCost>> CostsOf(Rows rows, const std::vector<SymbolValues>& points,
-                                                       std::int64_t speculative_tokens) {
+                                                std::int64_t speculative_tokens) {
     std::vector<StepCost> costs;
     std::vector<const StepKernel*> own;
     for (const StepKernel& kernel : model_.kernels()) {
@@ -317,7 +317,7 @@ class StepTableBuilder {
   }
 
   StepCost Sum(const std::vector<const StepKernel*>& own, const std::vector<Kernel>& kernels,
-                      const std::vector<Estimate>& estimates, std::size_t first) const {
+               const std::vector<Estimate>& estimates, std::size_t first) const {
     double us = 0;
     ErrorSum errors;
     for (std::size_t k = 0; k < own.size(); ++k) {

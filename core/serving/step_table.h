@@ -52,9 +52,10 @@ struct StepLatency {
 
 // Immutable; safe to use from any thread; lookups do not allocate.
 //
-// Kernels that go by tokens are one number for each number of tokens. Attention is interpolated in the logarithms of batch or chunk and of
-// context, between knots that lie closer where latencies step; checked_error()
-// says by how much a step's latency was off between them.
+// Kernels that go by tokens are one number for each number of tokens. Attention
+// is interpolated in the logarithms of batch or chunk and of context, between
+// knots that lie closer where latencies step; checked_error() says by how much a
+// step's latency was off between them.
 class StepTable {
  public:
   // Errors as StepModel::Estimate; INVALID_ARGUMENT for limits below 1 or of

@@ -76,8 +76,8 @@ TEST(CostPlaneTest, IsBilinearInLogarithms) {
     return std::pair(at, std::log(x / left) / std::log(static_cast<double>(knots[at + 1]) / left));
   };
   for (const std::int64_t row : {1, 2, 3, 5, 299, 300, 4000}) {
-    for (const float col : {1.0F, 1.5F, 2.0F, 3.0F, 7.25F, 999.5F, 1000.0F, 1000.75F, 1001.0F, 1002.5F, 1004.0F, 65'000.0F,
-                            100'000.0F, 100'000.5F, 100'001.0F, 100'003.0F}) {
+    for (const float col : {1.0F, 1.5F, 2.0F, 3.0F, 7.25F, 999.5F, 1000.0F, 1000.75F, 1001.0F, 1002.5F, 1004.0F,
+                            65'000.0F, 100'000.0F, 100'000.5F, 100'001.0F, 100'003.0F}) {
       const auto [i, u] = place(rows, static_cast<double>(row));
       const auto [j, v] = place(cols, static_cast<double>(col));
       const auto across = [&, j = j, v = v](std::size_t at) {
