@@ -39,14 +39,21 @@ struct Log2Cost {
   float us, spread;
 };
 
-// With the knot before x.
-GPUETA_INLINE Log2Cost Mix(const CostPlane::Columns& c, std::int32_t offset, float share, std::int32_t knot, float x) {
-  const float v = Log2From(c.knots[knot], x) * c.per_gap[knot];
-  const float* at = c.points + offset + 2 * knot;
+// log2 of µs and of spread at the knots on both sides, of a row between two.
+GPUETA_INLINE void MixRows(const CostPlane::Columns& c, CostPlane::Place row, std::int32_t knot, float* sides) {
+  const float* at = c.points + row.offset + 2 * knot;
   const float* below = at + c.width;
-  const float us = Fma(v, at[2] - at[0], at[0]), us_below = Fma(v, below[2] - below[0], below[0]);
-  const float spread = Fma(v, at[3] - at[1], at[1]), spread_below = Fma(v, below[3] - below[1], below[1]);
-  return {Fma(share, us_below - us, us), Fma(share, spread_below - spread, spread)};
+  for (int i = 0; i < 4; ++i) sides[i] = Fma(row.share, below[i] - at[i], at[i]);
+}
+// Between these.
+GPUETA_INLINE Log2Cost MixSides(const CostPlane::Columns& c, const float* sides, std::int32_t knot, float x) {
+  const float v = Log2From(c.knots[knot], x) * c.per_gap[knot];
+  return {Fma(v, sides[2] - sides[0], sides[0]), Fma(v, sides[3] - sides[1], sides[1])};
+}
+GPUETA_INLINE Log2Cost Mix(const CostPlane::Columns& c, CostPlane::Place row, std::int32_t knot, float x) {
+  float sides[4];
+  MixRows(c, row, knot, sides);
+  return MixSides(c, sides, knot, x);
 }
 
 GPUETA_INLINE std::int32_t KnotBefore(const CostPlane::Columns& c, float x) {
@@ -56,7 +63,7 @@ GPUETA_INLINE std::int32_t KnotBefore(const CostPlane::Columns& c, float x) {
 }
 
 GPUETA_INLINE StepCost CostAt(const CostPlane::Columns& c, CostPlane::Place row, float x) {
-  const Log2Cost cost = Mix(c, row.offset, row.share, KnotBefore(c, x), x);
+  const Log2Cost cost = Mix(c, row, KnotBefore(c, x), x);
   return {Exp2(cost.us), Exp2(cost.spread)};
 }
 
@@ -91,20 +98,22 @@ GPUETA_CLONES void DecodeBlock(const DecodeRows& table, int rows, const std::int
   const DecodeRow* records = table.by_sequences.data();
   std::int32_t knots[kRowsAtOnce];
   float us[kRowsAtOnce], spread[kRowsAtOnce];
+  float sides[4 * kRowsAtOnce];  // loads of four neighbours are faster than gathering them
   KnotsBefore(c, mean, rows, knots);
+  for (int r = 0; r < rows; ++r) MixRows(c, records[sequences[r]].place, knots[r], sides + 4 * r);
 #pragma GCC ivdep
   for (int r = 0; r < rows; ++r) {
-    const CostPlane::Place place = records[sequences[r]].place;
-    const Log2Cost cost = Mix(c, place.offset, place.share, knots[r], mean[r]);
+    const Log2Cost cost = MixSides(c, sides + 4 * r, knots[r], mean[r]);
     us[r] = cost.us;
     spread[r] = cost.spread;
   }
   if (longest != nullptr) {
     KnotsBefore(c, longest, rows, knots);
+    for (int r = 0; r < rows; ++r) MixRows(c, table.alone, knots[r], sides + 4 * r);
 #pragma GCC ivdep
     for (int r = 0; r < rows; ++r) {
-      const Log2Cost cost = Mix(c, table.alone.offset, table.alone.share, knots[r], longest[r]);
-      const bool slower = cost.us > us[r];
+      const Log2Cost cost = MixSides(c, sides + 4 * r, knots[r], longest[r]);
+      const bool slower = (longest[r] > mean[r]) & (cost.us > us[r]);
       us[r] = Select(slower, cost.us, us[r]);
       spread[r] = Select(slower, cost.spread, spread[r]);
     }
@@ -121,9 +130,9 @@ GPUETA_CLONES void DecodeBlock(const DecodeRows& table, int rows, const std::int
 GPUETA_CLONES void DecodeOne(const DecodeRows& table, const DecodeRow& row, std::int32_t sequences, float mean,
                              float longest, float& p50_us, float& sigma) {
   const CostPlane::Columns& c = table.attention;
-  Log2Cost cost = Mix(c, row.place.offset, row.place.share, KnotBefore(c, mean), mean);
+  Log2Cost cost = Mix(c, row.place, KnotBefore(c, mean), mean);
   if (longest > mean) {
-    const Log2Cost alone = Mix(c, table.alone.offset, table.alone.share, KnotBefore(c, longest), longest);
+    const Log2Cost alone = Mix(c, table.alone, KnotBefore(c, longest), longest);
     if (alone.us > cost.us) cost = alone;
   }
   const float overhead_us = Fma(table.sequence_us, static_cast<float>(sequences), table.step_us);
