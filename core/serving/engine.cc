@@ -33,6 +33,11 @@ void Engine::AddRunning(const Sequence& sequence, std::size_t id) {
 
 void Engine::AddWaiting(const Sequence& sequence, std::size_t id) { waiting_.push_back({sequence, id, 0}); }
 
+void Engine::SetOutputTokens(std::span<const std::int64_t> output_tokens) {
+  for (Entry& entry : running_) entry.sequence.output_tokens = output_tokens[entry.id];
+  for (Entry& entry : waiting_) entry.sequence.output_tokens = output_tokens[entry.id];
+}
+
 // Room for this many further tokens of a running sequence.
 bool Engine::Grow(std::size_t at, std::int64_t tokens) {
   const std::int64_t has = running_[at].sequence.computed_tokens;
@@ -130,6 +135,15 @@ std::int64_t Engine::Repeats() const {
   // Blocks fill up evenly, one at most for each sequence and block of tokens.
   const std::int64_t free = limits_.kv_blocks - blocks_used_;
   return std::clamp<std::int64_t>(repeats, 0, free / decoding_ * limits_.block_tokens);
+}
+
+bool Engine::EndsOrRepeats(std::span<const std::int64_t> output_tokens) const {
+  if (decoding_ == static_cast<std::int64_t>(running_.size())) return true;
+  return std::ranges::any_of(running_, [&](const Entry& entry) {
+    const Sequence& sequence = entry.sequence;
+    return entry.scheduled > 0 && sequence.computed_tokens + entry.scheduled >= sequence.known_tokens() &&
+           sequence.generated_tokens + 1 >= output_tokens[entry.id];
+  });
 }
 
 bool Engine::OnlyDecodes() const {

@@ -88,17 +88,32 @@ void Forecaster::DrawLengths(const EngineState& state, const Request* joining, c
   }
 }
 
-Forecaster::Played Forecaster::Play(const EngineState& state, const Request* joining, const StepTable& table,
-                                    std::size_t scenario) {
-  double* first_us = &first_us_[scenario * count_];
-  double* last_us = &last_us_[scenario * count_];
+Sequence Forecaster::WithLength(const EngineState& state, const Request* joining, std::size_t id,
+                                std::size_t scenario) const {
+  Sequence sequence = RequestAt(state, joining, id).sequence;
+  sequence.output_tokens = output_tokens_[scenario * count_ + id];
+  return sequence;
+}
+
+void Forecaster::Arrive(const EngineState& state, const Request* joining, std::size_t scenario, double& now_us,
+                        std::size_t& arrived) {
+  if (engine_.idle() && arrived < coming_.size()) now_us = std::max(now_us, coming_[arrived].first);
+  for (; arrived < coming_.size() && coming_[arrived].first <= now_us; ++arrived) {
+    const std::size_t id = coming_[arrived].second;
+    engine_.AddWaiting(WithLength(state, joining, id, scenario), id);
+  }
+}
+
+void Forecaster::PlayStart(const EngineState& state, const Request* joining, const StepTable& table) {
+  const auto scenarios = static_cast<std::size_t>(options_.scenarios);
+  fewest_tokens_.assign(output_tokens_.begin(), output_tokens_.begin() + static_cast<std::ptrdiff_t>(count_));
+  for (std::size_t at = count_; at < output_tokens_.size(); ++at) {
+    fewest_tokens_[at % count_] = std::min(fewest_tokens_[at % count_], output_tokens_[at]);
+  }
   engine_.Reset(state.limits);
-  const auto with_length = [&](std::size_t id) {
-    Sequence sequence = RequestAt(state, joining, id).sequence;
-    sequence.output_tokens = output_tokens_[scenario * count_ + id];
-    return sequence;
-  };
-  for (std::size_t id = 0; id < state.running.size(); ++id) engine_.AddRunning(with_length(id), id);
+  for (std::size_t id = 0; id < state.running.size(); ++id) {
+    engine_.AddRunning(WithLength(state, joining, id, 0), id);
+  }
   // Those on their way come in when they are here.
   coming_.clear();
   for (std::size_t id = state.running.size(); id < count_; ++id) {
@@ -106,22 +121,43 @@ Forecaster::Played Forecaster::Play(const EngineState& state, const Request* joi
     if (transfer_us > 0) {
       coming_.emplace_back(transfer_us, id);
     } else {
-      engine_.AddWaiting(with_length(id), id);
+      engine_.AddWaiting(WithLength(state, joining, id, 0), id);
     }
   }
   std::ranges::sort(coming_);
-  std::size_t arrived = 0;
   double now_us = state.step_in_flight_us;
-  std::size_t left = count_;
-  for (std::int64_t steps = 0; left > 0 && steps < options_.max_steps; ++steps) {
-    if (engine_.idle() && arrived < coming_.size()) now_us = std::max(now_us, coming_[arrived].first);
-    for (; arrived < coming_.size() && coming_[arrived].first <= now_us; ++arrived) {
-      engine_.AddWaiting(with_length(coming_[arrived].second), coming_[arrived].second);
+  std::size_t arrived = 0;
+  for (std::int64_t steps = 0;; ++steps) {
+    start_.engine = engine_;
+    start_.now_us = now_us;
+    start_.arrived = arrived;
+    start_.steps = steps;
+    if (steps >= options_.max_steps) return;
+    Arrive(state, joining, 0, now_us, arrived);
+    engine_.Schedule();
+    if (!engine_.anything_scheduled() || engine_.EndsOrRepeats(fewest_tokens_)) return;
+    now_us += RunSteps(table, kNever, static_cast<double>(scenarios));
+    for (const Engine::Event& event : events_) {
+      for (std::size_t s = 0; s < scenarios; ++s) first_us_[s * count_ + event.id] = now_us;
     }
+  }
+}
+
+Forecaster::Played Forecaster::Play(const EngineState& state, const Request* joining, const StepTable& table,
+                                    std::size_t scenario) {
+  double* first_us = &first_us_[scenario * count_];
+  double* last_us = &last_us_[scenario * count_];
+  engine_ = start_.engine;
+  engine_.SetOutputTokens(std::span(output_tokens_).subspan(scenario * count_, count_));
+  std::size_t arrived = start_.arrived;
+  double now_us = start_.now_us;
+  std::size_t left = count_;
+  for (std::int64_t steps = start_.steps; left > 0 && steps < options_.max_steps; ++steps) {
+    Arrive(state, joining, scenario, now_us, arrived);
     engine_.Schedule();
     if (!engine_.anything_scheduled()) break;  // the first one never fits
     if (arrived == coming_.size() && engine_.OnlyDecodes()) return {now_us, AddPhases(options_.max_steps - steps)};
-    now_us += RunSteps(table, arrived < coming_.size() ? coming_[arrived].first - now_us : kNever);
+    now_us += RunSteps(table, arrived < coming_.size() ? coming_[arrived].first - now_us : kNever, 1);
     for (const Engine::Event& event : events_) {
       if (event.first_token) first_us[event.id] = now_us;
       if (event.ended) {
@@ -136,7 +172,7 @@ Forecaster::Played Forecaster::Play(const EngineState& state, const Request* joi
 // As many equal steps as possible at once, not much past `until_us` from now;
 // how long they take. Context grows by one a step, and latency with it nearly
 // linearly: the mean of the first and the last stands for all.
-double Forecaster::RunSteps(const StepTable& table, double until_us) {
+double Forecaster::RunSteps(const StepTable& table, double until_us, double scenarios) {
   engine_.ChunksOf(chunks_);
   const StepLoad load{chunks_, engine_.decoding(), engine_.mean_context(),
                       static_cast<double>(engine_.longest_context())};
@@ -151,8 +187,8 @@ double Forecaster::RunSteps(const StepTable& table, double until_us) {
     each_us = (each_us + table.Latency(last).p50_us) / 2;
   }
   const double us = each_us * static_cast<double>(steps);
-  sigma_us_ += first.sigma * us;
-  busy_us_ += us;
+  sigma_us_ += first.sigma * us * scenarios;
+  busy_us_ += us * scenarios;
   engine_.Complete(steps, events_);
   return us;
 }
@@ -251,6 +287,7 @@ absl::StatusOr<std::span<const RequestForecast>> Forecaster::Forecast(const Engi
   sequences_.clear();
   mean_.clear();
   longest_.clear();
+  PlayStart(state, joining, table);
   for (std::size_t s = 0; s < scenarios; ++s) played_.push_back(Play(state, joining, table, s));
   FinishPhases(table);
   Collect(state, joining);

@@ -101,9 +101,17 @@ class Forecaster {
 
   const Request& RequestAt(const EngineState& state, const Request* joining, std::size_t id) const;
   void DrawLengths(const EngineState& state, const Request* joining, const OutputLengths& lengths);
-  // One scenario until only decoding is left, of which phases are made.
+  // What all scenarios have in common: until in one of them a sequence ends, or
+  // steps of one kind follow each other.
+  void PlayStart(const EngineState& state, const Request* joining, const StepTable& table);
+  // One scenario from there until only decoding is left, of which phases are made.
   Played Play(const EngineState& state, const Request* joining, const StepTable& table, std::size_t scenario);
-  double RunSteps(const StepTable& table, double until_us);
+  Sequence WithLength(const EngineState& state, const Request* joining, std::size_t id, std::size_t scenario) const;
+  // Lets those in that are here by now.
+  void Arrive(const EngineState& state, const Request* joining, std::size_t scenario, double& now_us,
+              std::size_t& arrived);
+  // `scenarios`: that have these steps in common.
+  double RunSteps(const StepTable& table, double until_us, double scenarios);
   std::size_t AddPhases(std::int64_t most);
   // Looks up all phases at once and adds them up.
   void FinishPhases(const StepTable& table);
@@ -118,6 +126,15 @@ class Forecaster {
   std::vector<double> last_us_;
   double sigma_us_ = 0;  // Σ sigma·latency over scenarios
   double busy_us_ = 0;
+  // Where the scenarios part.
+  struct Start {
+    Engine engine{EngineLimits{}};
+    double now_us = 0;
+    std::size_t arrived = 0;  // of those that are coming
+    std::int64_t steps = 0;
+  };
+  Start start_;
+  std::vector<std::int64_t> fewest_tokens_;  // of output in any scenario, by request
   Engine engine_{EngineLimits{}};
   std::vector<PrefillChunk> chunks_;
   std::vector<Engine::Event> events_;
