@@ -1,8 +1,9 @@
 // Time of a prediction without a wire, p50 and interval: columns of 1,000 rows,
-// a batch of the kernels of decoder layers in the order they run, and kernels
-// one at a time. Every call gets shapes that no call before it had.
+// a batch of the kernels of decoder layers in the order they run, kernels one at
+// a time, and decode steps of two registered models through their tables and
+// kernel by kernel. Every call gets shapes that no call before it had.
 //
-// Prints one JSON object a round: nanoseconds a kernel for each figure, the
+// Prints one JSON object a round: nanoseconds a kernel or step for each figure, the
 // median over calls. Calls take microseconds, so that a busy machine interrupts
 // few of them. With --turns a round begins when a line arrives on the standard
 // input: scripts/bench_peers measures another predictor in between.
@@ -20,6 +21,7 @@
 #include "core/base/errors.h"
 #include "core/predict/snapshot.h"
 #include "core/profile/profile.h"
+#include "core/serving/step_table.h"
 
 namespace gpueta {
 namespace {
@@ -216,7 +218,91 @@ double Single(const Predictor& predictor, int calls, Measured& measured, Draw dr
       });
 }
 
-nlohmann::ordered_json Round(const Predictor& predictor, int calls, Random& random) {
+// A model with the table that answers for its steps.
+struct Served {
+  std::string name;
+  StepModel model;
+  StepTable table;
+};
+
+// Two models that are published, and their sizes.
+constexpr const char* kLlama = R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":4096,
+  "intermediate_size":14336,"num_attention_heads":32,"num_key_value_heads":8,"num_hidden_layers":32,
+  "vocab_size":128256,"max_position_embeddings":131072,"rms_norm_eps":1e-5,"torch_dtype":"bfloat16"})";
+constexpr const char* kQwen = R"({"architectures":["Qwen3MoeForCausalLM"],"model_type":"qwen3_moe","hidden_size":2048,
+  "intermediate_size":6144,"moe_intermediate_size":768,"num_experts":128,"num_experts_per_tok":8,"head_dim":128,
+  "num_attention_heads":32,"num_key_value_heads":4,"num_hidden_layers":48,"vocab_size":151936,
+  "max_position_embeddings":40960,"rms_norm_eps":1e-6,"norm_topk_prob":true,"decoder_sparse_step":1,
+  "mlp_only_layers":[],"torch_dtype":"bfloat16"})";
+
+absl::StatusOr<Served> Register(const char* name, const char* config, const Predictor& predictor) {
+  GPUETA_ASSIGN_OR_RETURN(StepModel model, StepModel::Compile(config, name));
+  GPUETA_ASSIGN_OR_RETURN(StepTable table, StepTable::Build(model, predictor));
+  return Served{name, std::move(model), std::move(table)};
+}
+
+// Decode steps: sequences and their context.
+struct Steps {
+  void Fill(Random& random, std::size_t count) {
+    sequences.clear();
+    context.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      sequences.push_back(static_cast<std::int32_t>(UpTo(random, 128)));
+      context.push_back(static_cast<float>(63 + UpTo(random, 7937)));
+    }
+    p50.resize(count);
+    sigma.resize(count);
+  }
+  std::vector<std::int32_t> sequences;
+  std::vector<float> context, p50, sigma;
+};
+
+// p50 and deviation, a thousand at once.
+double StepColumns(const Served& served, int calls, Random& random) {
+  Steps inputs[kAtOnce];
+  return Time(
+      calls, kRows, [&](int i) { inputs[i].Fill(random, kRows); },
+      [&](int i) {
+        Steps& steps = inputs[i];
+        served.table.DecodeLatencies(steps.sequences, steps.context, {}, steps.p50, steps.sigma);
+      });
+}
+
+// p50 and p90.
+double StepSingles(const Served& served, int calls, Random& random) {
+  const QuantilePoint p90 = QuantilePoint::At(0.9);
+  Steps inputs[kAtOnce];
+  return Time(
+      calls, kSinglesTimed, [&](int i) { inputs[i].Fill(random, kSinglesTimed); },
+      [&](int i) {
+        Steps& steps = inputs[i];
+        for (std::size_t k = 0; k < kSinglesTimed; ++k) {
+          const double context = steps.context[k];
+          const StepLatency latency = served.table.Latency({{}, steps.sequences[k], context, context});
+          steps.p50[k] = static_cast<float>(latency.p50_us);
+          steps.sigma[k] = static_cast<float>(latency.Quantile(p90));
+        }
+      });
+}
+
+// With quantiles and parts.
+double StepsByKernels(const Served& served, const Predictor& predictor, int calls, Random& random) {
+  constexpr int kSteps = 10;
+  Steps inputs[kAtOnce];
+  return Time(
+      calls, kSteps, [&](int i) { inputs[i].Fill(random, kSteps); },
+      [&](int i) {
+        for (std::size_t k = 0; k < kSteps; ++k) {
+          const std::vector<std::int64_t> contexts(static_cast<std::size_t>(inputs[i].sequences[k]),
+                                                   static_cast<std::int64_t>(inputs[i].context[k]));
+          const auto estimate = served.model.Estimate({.decode_context = contexts}, predictor);
+          MustBe(estimate.status());
+          inputs[i].p50[k] = static_cast<float>(estimate->latency_us.p50);
+        }
+      });
+}
+
+nlohmann::ordered_json Round(const Predictor& predictor, const std::vector<Served>& models, int calls, Random& random) {
   using enum Attention::Phase;
   nlohmann::ordered_json ns;
   Measured measured;
@@ -231,6 +317,11 @@ nlohmann::ordered_json Round(const Predictor& predictor, int calls, Random& rand
   ns["decoder layers, one batch"] = Batch(predictor, calls, random, measured);
   ns["gemm, one at a time"] = Single(predictor, calls, measured, gemm);
   ns["decode, one at a time"] = Single(predictor, calls, measured, decode);
+  for (const Served& served : models) {
+    ns[served.name + " step, columns"] = StepColumns(served, calls, random);
+    ns[served.name + " step, one at a time"] = StepSingles(served, calls, random);
+    ns[served.name + " step, by its kernels"] = StepsByKernels(served, predictor, calls, random);
+  }
   return {{"ns_per_kernel", ns}, {"measured", measured.count}};
 }
 
@@ -240,11 +331,16 @@ absl::Status Run(const Options& options) {
   for (LoadedProfile& profile : profiles) active.push_back({.loaded = std::move(profile), .node = "", .version = 0});
   GPUETA_ASSIGN_OR_RETURN(const auto snapshot, Snapshot::Build(std::move(active)));
   GPUETA_ASSIGN_OR_RETURN(const auto predictor, snapshot->Find(options.device));
+  std::vector<Served> models;
+  for (const auto& [name, config] : {std::pair("llama-3.1-8b", kLlama), std::pair("qwen3-30b-a3b", kQwen)}) {
+    GPUETA_ASSIGN_OR_RETURN(Served served, Register(name, config, *predictor));
+    models.push_back(std::move(served));
+  }
   Random random(std::random_device{}());
   std::string line;
   for (int round = 0; options.turns || round < options.rounds; ++round) {
     if (options.turns && !std::getline(std::cin, line)) break;
-    std::cout << Round(*predictor, options.calls, random).dump() << std::endl;
+    std::cout << Round(*predictor, models, options.calls, random).dump() << std::endl;
   }
   return absl::OkStatus();
 }

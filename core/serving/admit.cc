@@ -1,6 +1,7 @@
 #include "core/serving/admit.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -13,22 +14,44 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kShownQuantile = 0.9;  // where there is no limit
 
-double At(const LatencyForecast& forecast, const std::optional<LatencyLimit>& limit) {
-  return forecast.Quantile(limit.has_value() ? limit->quantile : kShownQuantile);
-}
+// A limit and where it is looked at.
+struct Limit {
+  const char* name;  // for people
+  const char* of_others;
+  LatencyForecast RequestForecast::*which;
+  double ReplicaDecision::*shown;
+  std::optional<double> us;
+  QuantilePoint at;
 
-double MarginOf(const LatencyForecast& forecast, const LatencyLimit& limit) {
-  return (limit.us - forecast.Quantile(limit.quantile)) / limit.us;
-}
+  bool Passed(const RequestForecast& forecast) const { return us.has_value() && (forecast.*which).Median() > *us; }
+};
+
+// Everything that a call asks of all its replicas.
+struct Question {
+  Question(const LatencyLimits& limits, const ScheduleOptions& options) : with(options), without(options) {
+    const auto add = [&](const char* name, const char* of_others, LatencyForecast RequestForecast::*which,
+                         double ReplicaDecision::*shown, const std::optional<LatencyLimit>& limit) {
+      all.push_back({name, of_others, which, shown, limit.has_value() ? std::optional(limit->us) : std::nullopt,
+                     QuantilePoint::At(limit.has_value() ? limit->quantile : kShownQuantile)});
+    };
+    add("ttft", "ttft of the others", &RequestForecast::ttft_us, &ReplicaDecision::ttft_us, limits.ttft);
+    add("tpot", "tpot of the others", &RequestForecast::tpot_us, &ReplicaDecision::tpot_us, limits.tpot);
+    add("e2e", "e2e of the others", &RequestForecast::e2e_us, &ReplicaDecision::e2e_us, limits.e2e);
+  }
+
+  std::vector<Limit> all;
+  Forecaster with, without;   // the candidate
+  std::vector<double> cases;  // of the limit at hand
+};
 
 // The smallest margin so far.
 class Tightest {
  public:
   explicit Tightest(ReplicaDecision& decision) : decision_(decision) { decision_.margin = kInfinity; }
-  void See(double margin, std::string binds) {
+  void See(double margin, const char* binds) {
     if (margin >= decision_.margin) return;
     decision_.margin = margin;
-    decision_.binds = std::move(binds);
+    decision_.binds = binds;
   }
 
  private:
@@ -46,78 +69,71 @@ absl::Status CheckLimit(std::string_view name, const std::optional<LatencyLimit>
   return absl::OkStatus();
 }
 
+// Where each of a group is looked at, evenly spread.
+constexpr int kCases = 8;
+const std::array<QuantilePoint, kCases>& Cases() {
+  static const auto cases = [] {
+    std::array<QuantilePoint, kCases> points;
+    for (int k = 0; k < kCases; ++k) points[static_cast<std::size_t>(k)] = QuantilePoint::At((k + 0.5) / kCases);
+    return points;
+  }();
+  return cases;
+}
+
 // The limit's quantile over all cases of all requests that are there: their
 // own spread and the differences between them. Those that would more likely
 // than not be late without the candidate are no reason to refuse it. Empty: no
 // other.
-std::optional<double> PooledQuantile(const std::vector<RequestForecast>& with,
-                                     const std::vector<RequestForecast>& without,
-                                     LatencyForecast RequestForecast::*which, const LatencyLimit& limit) {
-  constexpr int kCases = 8;  // of each request, evenly spread
-  double z[kCases];
-  for (int k = 0; k < kCases; ++k) z[k] = NormalQuantile((k + 0.5) / kCases);
-  const double z_of_limit = NormalQuantile(limit.quantile);
-  std::vector<double> cases;
-  for (std::size_t i = 0; i < without.size(); ++i) {
-    const LatencyForecast& now = with[i].*which;
-    if (now.empty() || (without[i].*which).Quantile(0.5, 0) > limit.us) continue;
-    for (int k = 0; k < kCases; ++k) cases.push_back(now.Quantile((k + 0.5) / kCases, z[k]));
+std::optional<double> PooledQuantile(std::span<const RequestForecast> with, std::span<const RequestForecast> without,
+                                     const Limit& limit, std::vector<double>& ln_cases) {
+  ln_cases.clear();
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    const LatencyForecast& now = with[i].*limit.which;
+    if (now.empty() || limit.Passed(without[i])) continue;
+    now.AppendLn(Cases(), ln_cases);
     // Beyond the last of them.
-    cases.back() = std::max(cases.back(), now.Quantile(limit.quantile, z_of_limit));
+    now.AppendLn({&limit.at, 1}, ln_cases);
+    const double at_limit = ln_cases.back();
+    ln_cases.pop_back();
+    ln_cases.back() = std::max(ln_cases.back(), at_limit);
   }
-  if (cases.empty()) return std::nullopt;
+  if (ln_cases.empty()) return std::nullopt;
   const auto at =
-      std::min(static_cast<std::size_t>(limit.quantile * static_cast<double>(cases.size())), cases.size() - 1);
-  std::ranges::nth_element(cases, cases.begin() + static_cast<std::ptrdiff_t>(at));
-  return cases[at];
-}
-
-void JudgeOthers(const std::vector<RequestForecast>& with, const std::vector<RequestForecast>& without,
-                 const LatencyLimits& limits, Tightest& tightest) {
-  const auto see = [&](const char* name, LatencyForecast RequestForecast::*which,
-                       const std::optional<LatencyLimit>& limit) {
-    if (!limit.has_value()) return;
-    const std::optional<double> us = PooledQuantile(with, without, which, *limit);
-    if (us.has_value()) tightest.See((limit->us - *us) / limit->us, fmt::format("{} of the others", name));
-  };
-  see("ttft", &RequestForecast::ttft_us, limits.ttft);
-  see("tpot", &RequestForecast::tpot_us, limits.tpot);
-  see("e2e", &RequestForecast::e2e_us, limits.e2e);
-}
-
-bool InTime(const LatencyForecast& forecast, const std::optional<LatencyLimit>& limit) {
-  return !limit.has_value() || forecast.empty() || forecast.Quantile(0.5, 0) <= limit->us;
+      std::min(static_cast<std::size_t>(limit.at.quantile * static_cast<double>(ln_cases.size())), ln_cases.size() - 1);
+  std::ranges::nth_element(ln_cases, ln_cases.begin() + static_cast<std::ptrdiff_t>(at));
+  return std::exp(ln_cases[at]);
 }
 
 // One replica with the candidate at the end of its queue.
-absl::StatusOr<ReplicaDecision> Judge(const Replica& replica, const Request& request, const LatencyLimits& limits,
-                                      const ScheduleOptions& options) {
+absl::StatusOr<ReplicaDecision> Judge(const Replica& replica, const Request& request, Question& question) {
   if (replica.table == nullptr) return FieldError("table", "is missing");
   ReplicaDecision decision;
-  EngineState state = replica.state;
-  state.waiting.push_back(request);
-  GPUETA_ASSIGN_OR_RETURN(const auto with, Forecast(state, *replica.table, replica.lengths, options));
+  GPUETA_ASSIGN_OR_RETURN(const auto with,
+                          question.with.Forecast(replica.state, &request, *replica.table, replica.lengths));
   const RequestForecast& own = with.back();
-  decision.ttft_us = At(own.ttft_us, limits.ttft);
-  decision.tpot_us = At(own.tpot_us, limits.tpot);
-  decision.e2e_us = At(own.e2e_us, limits.e2e);
+  for (const Limit& limit : question.all) decision.*limit.shown = (own.*limit.which).Quantile(limit.at);
   Tightest tightest(decision);
   if (!std::isfinite(decision.e2e_us)) {
     tightest.See(-kInfinity, "kv_blocks");
     return decision;
   }
-  if (limits.ttft.has_value() && !own.ttft_us.empty()) tightest.See(MarginOf(own.ttft_us, *limits.ttft), "ttft");
-  if (limits.tpot.has_value()) tightest.See(MarginOf(own.tpot_us, *limits.tpot), "tpot");
-  if (limits.e2e.has_value()) tightest.See(MarginOf(own.e2e_us, *limits.e2e), "e2e");
-  const std::vector<RequestForecast> others(with.begin(), with.end() - 1);
-  const bool all_in_time = std::ranges::all_of(others, [&](const RequestForecast& other) {
-    return InTime(other.ttft_us, limits.ttft) && InTime(other.tpot_us, limits.tpot) && InTime(other.e2e_us, limits.e2e);
-  });
-  if (all_in_time) {  // and so they are without it
-    JudgeOthers(others, others, limits, tightest);
-  } else {
-    GPUETA_ASSIGN_OR_RETURN(const auto without, Forecast(replica.state, *replica.table, replica.lengths, options));
-    JudgeOthers(others, without, limits, tightest);
+  for (const Limit& limit : question.all) {
+    if (!limit.us.has_value() || (own.*limit.which).empty()) continue;
+    tightest.See((*limit.us - decision.*limit.shown) / *limit.us, limit.name);
+  }
+  const auto others = with.first(with.size() - 1);
+  const auto late = [&](const RequestForecast& other) {
+    return std::ranges::any_of(question.all, [&](const Limit& limit) { return limit.Passed(other); });
+  };
+  auto without = others;
+  if (std::ranges::any_of(others, late)) {  // else they are in time without it, too
+    GPUETA_ASSIGN_OR_RETURN(without,
+                            question.without.Forecast(replica.state, nullptr, *replica.table, replica.lengths));
+  }
+  for (const Limit& limit : question.all) {
+    if (!limit.us.has_value()) continue;
+    const std::optional<double> us = PooledQuantile(others, without, limit, question.cases);
+    if (us.has_value()) tightest.See((*limit.us - *us) / *limit.us, limit.of_others);
   }
   decision.admit = decision.margin >= 0;
   return decision;
@@ -136,8 +152,7 @@ Request AsRequest(const Candidate& candidate, std::int64_t cached_tokens) {
 // A decode replica behind the prefill replica that decided `before`: its first
 // token comes from there, the rest from here.
 absl::StatusOr<ReplicaDecision> JudgeDecode(const Replica& replica, const Candidate& candidate,
-                                            const ReplicaDecision& before, const LatencyLimits& limits,
-                                            const ScheduleOptions& options) {
+                                            const ReplicaDecision& before, Question& without_ttft) {
   if (!std::isfinite(before.ttft_us)) return before;
   Request request = AsRequest(candidate, replica.cached_tokens);
   const double first_token_us = std::max(before.ttft_us - candidate.since_arrival_us, 0.0);  // from now
@@ -146,9 +161,7 @@ absl::StatusOr<ReplicaDecision> JudgeDecode(const Replica& replica, const Candid
   request.sequence.generated_tokens = 1;
   request.since_first_token_us = -first_token_us;
   if (request.sequence.output_tokens == 1) request.sequence.output_tokens = 2;
-  LatencyLimits own = limits;
-  own.ttft.reset();
-  GPUETA_ASSIGN_OR_RETURN(ReplicaDecision decision, Judge(replica, request, own, options));
+  GPUETA_ASSIGN_OR_RETURN(ReplicaDecision decision, Judge(replica, request, without_ttft));
   decision.ttft_us = before.ttft_us;
   if (before.margin < decision.margin) {
     decision.margin = before.margin;
@@ -200,6 +213,9 @@ absl::StatusOr<AdmitResult> Admit(std::span<const Replica> replicas, const Candi
   };
   AdmitResult result;
   result.replicas.resize(among.size());
+  Question whole(limits, options);
+  Question of_prefill({.ttft = limits.ttft}, options);
+  Question of_decode({.tpot = limits.tpot, .e2e = limits.e2e}, options);
   // Prompts first: a decode replica waits for the best of them.
   std::optional<std::size_t> prefill;
   for (std::size_t i = 0; i < among.size(); ++i) {
@@ -207,7 +223,7 @@ absl::StatusOr<AdmitResult> Admit(std::span<const Replica> replicas, const Candi
     if (replica.role != Replica::Role::kPrefill) continue;
     Request request = AsRequest(candidate, replica.cached_tokens);
     request.sequence.output_tokens = 1;
-    absl::StatusOr<ReplicaDecision> decision = Judge(replica, request, {.ttft = limits.ttft}, options);
+    absl::StatusOr<ReplicaDecision> decision = Judge(replica, request, of_prefill);
     if (!decision.ok()) return in_replica(i, decision.status());
     result.replicas[i] = *std::move(decision);
     if (!prefill.has_value() || result.replicas[i].ttft_us < result.replicas[*prefill].ttft_us) prefill = i;
@@ -216,9 +232,8 @@ absl::StatusOr<AdmitResult> Admit(std::span<const Replica> replicas, const Candi
     const Replica& replica = replicas[among[i]];
     if (replica.role == Replica::Role::kPrefill) continue;
     absl::StatusOr<ReplicaDecision> decision =
-        replica.role == Replica::Role::kDecode
-            ? JudgeDecode(replica, candidate, result.replicas[*prefill], limits, options)
-            : Judge(replica, AsRequest(candidate, replica.cached_tokens), limits, options);
+        replica.role == Replica::Role::kDecode ? JudgeDecode(replica, candidate, result.replicas[*prefill], of_decode)
+                                               : Judge(replica, AsRequest(candidate, replica.cached_tokens), whole);
     if (!decision.ok()) return in_replica(i, decision.status());
     result.replicas[i] = *std::move(decision);
     if (!result.replicas[i].admit) continue;

@@ -19,12 +19,24 @@ absl::Status Engine::Check(const EngineLimits& limits) {
   return field("block_tokens", limits.block_tokens);
 }
 
+void Engine::Reset(const EngineLimits& limits) {
+  limits_ = limits;
+  running_.clear();
+  waiting_.clear();
+  blocks_used_ = scheduled_tokens_ = decoding_ = context_sum_ = longest_context_ = 0;
+}
+
 void Engine::AddRunning(const Sequence& sequence, std::size_t id) {
   blocks_used_ += BlocksOf(sequence.computed_tokens);
   running_.push_back({sequence, id, 0});
 }
 
 void Engine::AddWaiting(const Sequence& sequence, std::size_t id) { waiting_.push_back({sequence, id, 0}); }
+
+void Engine::SetOutputTokens(std::span<const std::int64_t> output_tokens) {
+  for (Entry& entry : running_) entry.sequence.output_tokens = output_tokens[entry.id];
+  for (Entry& entry : waiting_) entry.sequence.output_tokens = output_tokens[entry.id];
+}
 
 // Room for this many further tokens of a running sequence.
 bool Engine::Grow(std::size_t at, std::int64_t tokens) {
@@ -123,6 +135,24 @@ std::int64_t Engine::Repeats() const {
   // Blocks fill up evenly, one at most for each sequence and block of tokens.
   const std::int64_t free = limits_.kv_blocks - blocks_used_;
   return std::clamp<std::int64_t>(repeats, 0, free / decoding_ * limits_.block_tokens);
+}
+
+bool Engine::EndsOrRepeats(std::span<const std::int64_t> output_tokens) const {
+  if (decoding_ == static_cast<std::int64_t>(running_.size())) return true;
+  return std::ranges::any_of(running_, [&](const Entry& entry) {
+    const Sequence& sequence = entry.sequence;
+    return entry.scheduled > 0 && sequence.computed_tokens + entry.scheduled >= sequence.known_tokens() &&
+           sequence.generated_tokens + 1 >= output_tokens[entry.id];
+  });
+}
+
+bool Engine::OnlyDecodes() const {
+  if (!waiting_.empty() || decoding_ != static_cast<std::int64_t>(running_.size())) return false;
+  std::int64_t blocks = 0;
+  for (const Entry& entry : running_) {
+    blocks += BlocksOf(entry.sequence.prompt_tokens + std::max<std::int64_t>(entry.sequence.output_tokens - 1, 0));
+  }
+  return blocks <= limits_.kv_blocks;
 }
 
 void Engine::Complete(std::int64_t steps, std::vector<Event>& events) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,8 @@ class Engine {
   static absl::Status Check(const EngineLimits& limits);
 
   explicit Engine(const EngineLimits& limits) : limits_(limits) {}
+  // Empty again, with other limits; keeps its memory.
+  void Reset(const EngineLimits& limits);
 
   const EngineLimits& limits() const { return limits_; }
   struct Entry {
@@ -59,6 +62,9 @@ class Engine {
   void AddRunning(const Sequence& sequence, std::size_t id);
   void AddWaiting(const Sequence& sequence, std::size_t id);
 
+  // Of each sequence by its id.
+  void SetOutputTokens(std::span<const std::int64_t> output_tokens);
+
   // Chooses the next step; afterwards entries of running() say how much of them
   // is in it. Nothing is scheduled where idle, or where the first sequence
   // alone needs more blocks than there are.
@@ -66,6 +72,12 @@ class Engine {
   // How many further steps like the scheduled one come after it, if no
   // sequence arrives: all decode, none ends, no block runs out.
   std::int64_t Repeats() const;
+  // Whether the scheduled step ends a sequence if these are the output tokens by
+  // id, or others like it follow it, which Repeats() counts.
+  bool EndsOrRepeats(std::span<const std::int64_t> output_tokens) const;
+  // Whether nothing is left but to decode what is scheduled until it ends, if no
+  // sequence arrives: none waits or computes its prompt, and blocks last for all.
+  bool OnlyDecodes() const;
   // Ends `steps` steps like the scheduled one. Sequences that computed all they
   // knew have a new token; those with all their output leave.
   struct Event {

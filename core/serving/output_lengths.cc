@@ -11,26 +11,20 @@ namespace {
 
 constexpr std::int64_t kLongest = std::int64_t{1} << 26;
 
-// 1, 2, … with P(> n) = (1 − 1/mean)^n.
-std::int64_t DrawGeometric(double u, double mean) {
-  if (mean <= 1) return 1;
-  const double n = std::ceil(std::log1p(-std::clamp(u, 0.0, 1 - 1e-9)) / std::log1p(-1 / mean));
-  return static_cast<std::int64_t>(std::clamp(n, 1.0, static_cast<double>(kLongest)));
-}
-
 }  // namespace
 
+LengthQuantile LengthQuantile::Of(double u) { return {u, std::log1p(-std::clamp(u, 0.0, 1 - 1e-9))}; }
+
+OutputLengths::OutputLengths(std::vector<std::int64_t> sorted, double mean)
+    : sorted_(std::move(sorted)), mean_(mean), ln_longer_(mean > 1 ? std::log1p(-1 / mean) : 0) {}
+
 OutputLengths OutputLengths::Fixed(std::int64_t tokens) {
-  OutputLengths lengths;
-  lengths.sorted_ = {std::clamp<std::int64_t>(tokens, 1, kLongest)};
-  lengths.mean_ = static_cast<double>(lengths.sorted_.front());
-  return lengths;
+  const std::int64_t within = std::clamp<std::int64_t>(tokens, 1, kLongest);
+  return {{within}, static_cast<double>(within)};
 }
 
 OutputLengths OutputLengths::Geometric(double mean) {
-  OutputLengths lengths;
-  lengths.mean_ = mean >= 1 ? std::min(mean, static_cast<double>(kLongest)) : 1;
-  return lengths;
+  return {{}, mean >= 1 ? std::min(mean, static_cast<double>(kLongest)) : 1};
 }
 
 absl::StatusOr<OutputLengths> OutputLengths::FromSamples(std::vector<std::int64_t> tokens) {
@@ -39,19 +33,22 @@ absl::StatusOr<OutputLengths> OutputLengths::FromSamples(std::vector<std::int64_
   if (tokens.front() < 1 || tokens.back() > kLongest) {
     return InvalidArgument("{} is not from 1 to {}", tokens.front() < 1 ? tokens.front() : tokens.back(), kLongest);
   }
-  OutputLengths lengths;
-  lengths.mean_ = std::accumulate(tokens.begin(), tokens.end(), 0.0) / static_cast<double>(tokens.size());
-  lengths.sorted_ = std::move(tokens);
-  return lengths;
+  const double mean = std::accumulate(tokens.begin(), tokens.end(), 0.0) / static_cast<double>(tokens.size());
+  return OutputLengths(std::move(tokens), mean);
 }
 
-std::int64_t OutputLengths::Draw(double u, std::int64_t generated) const {
-  if (sorted_.empty()) return generated + DrawGeometric(u, mean_);
+std::int64_t OutputLengths::DrawGeometric(double ln_beyond) const {
+  if (mean_ <= 1) return 1;
+  return static_cast<std::int64_t>(std::clamp(std::ceil(ln_beyond / ln_longer_), 1.0, static_cast<double>(kLongest)));
+}
+
+std::int64_t OutputLengths::Draw(const LengthQuantile& at, std::int64_t generated) const {
+  if (sorted_.empty()) return generated + DrawGeometric(at.ln_beyond);
   const auto first = std::ranges::upper_bound(sorted_, generated);
   const auto longer = sorted_.end() - first;
-  if (longer == 0) return generated + DrawGeometric(u, mean_);
-  const auto at = static_cast<std::ptrdiff_t>(u * static_cast<double>(longer));
-  return *(first + std::clamp<std::ptrdiff_t>(at, 0, longer - 1));
+  if (longer == 0) return generated + DrawGeometric(at.ln_beyond);
+  const auto place = static_cast<std::ptrdiff_t>(at.u * static_cast<double>(longer));
+  return *(first + std::clamp<std::ptrdiff_t>(place, 0, longer - 1));
 }
 
 }  // namespace gpueta

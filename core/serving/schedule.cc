@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <ranges>
 
 #include "core/base/errors.h"
 
@@ -58,185 +58,292 @@ absl::Status Check(const EngineState& state) {
   return absl::OkStatus();
 }
 
-namespace {
-
-// A request's length in a scenario: its own lengths are spread evenly over the
-// distribution, those of different requests are unrelated.
-std::int64_t LengthOf(const Request& request, std::size_t id, int scenario, int scenarios,
-                      const OutputLengths& lengths) {
-  if (request.sequence.output_tokens > 0) return request.sequence.output_tokens;
-  double whole = 0;
-  const double u = std::modf((scenario + 0.5) / scenarios + static_cast<double>(id) * kGoldenRatio, &whole);
-  return std::max(lengths.Draw(u, request.sequence.generated_tokens), request.sequence.generated_tokens + 1);
+const Request& Forecaster::RequestAt(const EngineState& state, const Request* joining, std::size_t id) const {
+  if (id < state.running.size()) return state.running[id];
+  id -= state.running.size();
+  return id < state.waiting.size() ? state.waiting[id] : *joining;
 }
 
-// When the first and the last token of each request come, from now on.
-struct Played {
-  std::vector<double> first_us;
-  std::vector<double> last_us;
-  std::vector<std::int64_t> tokens;  // generated in the end
-  double sigma_us = 0;               // Σ sigma·latency
-  double busy_us = 0;
-};
-
-class Player {
- public:
-  Player(const EngineState& state, const StepTable& table, const ScheduleOptions& options)
-      : state_(state), table_(table), options_(options) {}
-
-  // Of a scenario with these lengths.
-  const Played& Play(const std::vector<std::int64_t>& output_tokens) {
-    const std::size_t count = output_tokens.size();
-    played_.first_us.assign(count, kNever);
-    played_.last_us.assign(count, kNever);
-    played_.tokens = output_tokens;
-    played_.sigma_us = played_.busy_us = 0;
-    Engine engine(state_.limits);
-    const auto with_length = [&](const Request& request, std::size_t id) {
-      Sequence sequence = request.sequence;
-      sequence.output_tokens = output_tokens[id];
-      return sequence;
-    };
-    std::size_t id = 0;
-    for (const Request& request : state_.running) {
-      engine.AddRunning(with_length(request, id), id);
-      ++id;
+// A request's own lengths are spread evenly over the distribution, those of
+// different requests are unrelated.
+void Forecaster::DrawLengths(const EngineState& state, const Request* joining, const OutputLengths& lengths) {
+  const auto scenarios = static_cast<std::size_t>(options_.scenarios);
+  for (std::size_t id = quantiles_.size() / scenarios; id < count_; ++id) {
+    for (std::size_t s = 0; s < scenarios; ++s) {
+      double whole = 0;
+      quantiles_.push_back(LengthQuantile::Of(std::modf(
+          (static_cast<double>(s) + 0.5) / static_cast<double>(scenarios) + static_cast<double>(id) * kGoldenRatio,
+          &whole)));
     }
-    // Those on their way come in when they are here.
-    std::vector<std::pair<double, std::size_t>> coming;
-    for (const Request& request : state_.waiting) {
-      if (request.transfer_us > 0) {
-        coming.emplace_back(request.transfer_us, id);
-      } else {
-        engine.AddWaiting(with_length(request, id), id);
-      }
-      ++id;
-    }
-    std::ranges::sort(coming);
-    std::size_t arrived = 0;
-    double now_us = state_.step_in_flight_us;
-    std::size_t left = count;
-    for (std::int64_t steps = 0; left > 0 && steps < options_.max_steps; ++steps) {
-      if (engine.idle() && arrived < coming.size()) now_us = std::max(now_us, coming[arrived].first);
-      for (; arrived < coming.size() && coming[arrived].first <= now_us; ++arrived) {
-        const std::size_t at = coming[arrived].second;
-        engine.AddWaiting(with_length(state_.waiting[at - state_.running.size()], at), at);
-      }
-      engine.Schedule();
-      if (!engine.anything_scheduled()) break;  // the first one never fits
-      now_us += RunSteps(engine, arrived < coming.size() ? coming[arrived].first - now_us : kNever);
-      for (const Engine::Event& event : events_) {
-        if (event.first_token) played_.first_us[event.id] = now_us;
-        if (event.ended) {
-          played_.last_us[event.id] = now_us;
-          --left;
-        }
-      }
-    }
-    return played_;
   }
-
- private:
-  // As many equal steps as possible at once, not much past `until_us` from now;
-  // how long they take. Context grows by one a step, and latency with it nearly
-  // linearly: the mean of the first and the last stands for all.
-  double RunSteps(Engine& engine, double until_us) {
-    engine.ChunksOf(chunks_);
-    const StepLoad load{chunks_, engine.decoding(), engine.mean_context(),
-                        static_cast<double>(engine.longest_context())};
-    const StepLatency first = table_.Latency(load);
-    double each_us = first.p50_us;
-    std::int64_t steps = 1 + engine.Repeats();
-    if (steps > 1) {
-      if (until_us < kNever) steps = std::clamp<std::int64_t>(static_cast<std::int64_t>(until_us / each_us), 1, steps);
-      StepLoad last = load;
-      last.mean_context += static_cast<double>(steps - 1);
-      last.longest_context += static_cast<double>(steps - 1);
-      each_us = (each_us + table_.Latency(last).p50_us) / 2;
+  output_tokens_.resize(scenarios * count_);
+  for (std::size_t id = 0; id < count_; ++id) {
+    const Sequence& sequence = RequestAt(state, joining, id).sequence;
+    for (std::size_t s = 0; s < scenarios; ++s) {
+      output_tokens_[s * count_ + id] =
+          sequence.output_tokens > 0 ? sequence.output_tokens
+                                     : std::max(lengths.Draw(quantiles_[id * scenarios + s], sequence.generated_tokens),
+                                                sequence.generated_tokens + 1);
     }
-    const double us = each_us * static_cast<double>(steps);
-    played_.sigma_us += first.sigma * us;
-    played_.busy_us += us;
-    engine.Complete(steps, events_);
-    return us;
   }
+}
 
-  const EngineState& state_;
-  const StepTable& table_;
-  const ScheduleOptions& options_;
-  Played played_;
-  std::vector<PrefillChunk> chunks_;
-  std::vector<Engine::Event> events_;
-};
+Sequence Forecaster::WithLength(const EngineState& state, const Request* joining, std::size_t id,
+                                std::size_t scenario) const {
+  Sequence sequence = RequestAt(state, joining, id).sequence;
+  sequence.output_tokens = output_tokens_[scenario * count_ + id];
+  return sequence;
+}
 
-}  // namespace
+void Forecaster::Arrive(const EngineState& state, const Request* joining, std::size_t scenario, double& now_us,
+                        std::size_t& arrived) {
+  if (engine_.idle() && arrived < coming_.size()) now_us = std::max(now_us, coming_[arrived].first);
+  for (; arrived < coming_.size() && coming_[arrived].first <= now_us; ++arrived) {
+    const std::size_t id = coming_[arrived].second;
+    engine_.AddWaiting(WithLength(state, joining, id, scenario), id);
+  }
+}
 
-LatencyForecast::LatencyForecast(std::vector<double> us, double sigma) : us_(std::move(us)), sigma_(sigma) {
+void Forecaster::PlayStart(const EngineState& state, const Request* joining, const StepTable& table) {
+  const auto scenarios = static_cast<std::size_t>(options_.scenarios);
+  fewest_tokens_.assign(output_tokens_.begin(), output_tokens_.begin() + static_cast<std::ptrdiff_t>(count_));
+  for (std::size_t at = count_; at < output_tokens_.size(); ++at) {
+    fewest_tokens_[at % count_] = std::min(fewest_tokens_[at % count_], output_tokens_[at]);
+  }
+  engine_.Reset(state.limits);
+  for (std::size_t id = 0; id < state.running.size(); ++id) {
+    engine_.AddRunning(WithLength(state, joining, id, 0), id);
+  }
+  // Those on their way come in when they are here.
+  coming_.clear();
+  for (std::size_t id = state.running.size(); id < count_; ++id) {
+    const double transfer_us = RequestAt(state, joining, id).transfer_us;
+    if (transfer_us > 0) {
+      coming_.emplace_back(transfer_us, id);
+    } else {
+      engine_.AddWaiting(WithLength(state, joining, id, 0), id);
+    }
+  }
+  std::ranges::sort(coming_);
+  double now_us = state.step_in_flight_us;
+  std::size_t arrived = 0;
+  for (std::int64_t steps = 0;; ++steps) {
+    start_.engine = engine_;
+    start_.now_us = now_us;
+    start_.arrived = arrived;
+    start_.steps = steps;
+    if (steps >= options_.max_steps) return;
+    Arrive(state, joining, 0, now_us, arrived);
+    engine_.Schedule();
+    if (!engine_.anything_scheduled() || engine_.EndsOrRepeats(fewest_tokens_)) return;
+    now_us += RunSteps(table, kNever, static_cast<double>(scenarios));
+    for (const Engine::Event& event : events_) {
+      for (std::size_t s = 0; s < scenarios; ++s) first_us_[s * count_ + event.id] = now_us;
+    }
+  }
+}
+
+Forecaster::Played Forecaster::Play(const EngineState& state, const Request* joining, const StepTable& table,
+                                    std::size_t scenario) {
+  double* first_us = &first_us_[scenario * count_];
+  double* last_us = &last_us_[scenario * count_];
+  engine_ = start_.engine;
+  engine_.SetOutputTokens(std::span(output_tokens_).subspan(scenario * count_, count_));
+  std::size_t arrived = start_.arrived;
+  double now_us = start_.now_us;
+  std::size_t left = count_;
+  for (std::int64_t steps = start_.steps; left > 0 && steps < options_.max_steps; ++steps) {
+    Arrive(state, joining, scenario, now_us, arrived);
+    engine_.Schedule();
+    if (!engine_.anything_scheduled()) break;  // the first one never fits
+    if (arrived == coming_.size() && engine_.OnlyDecodes()) return {now_us, AddPhases(options_.max_steps - steps)};
+    now_us += RunSteps(table, arrived < coming_.size() ? coming_[arrived].first - now_us : kNever, 1);
+    for (const Engine::Event& event : events_) {
+      if (event.first_token) first_us[event.id] = now_us;
+      if (event.ended) {
+        last_us[event.id] = now_us;
+        --left;
+      }
+    }
+  }
+  return {now_us, 0};
+}
+
+// As many equal steps as possible at once, not much past `until_us` from now;
+// how long they take. Context grows by one a step, and latency with it nearly
+// linearly: the mean of the first and the last stands for all.
+double Forecaster::RunSteps(const StepTable& table, double until_us, double scenarios) {
+  engine_.ChunksOf(chunks_);
+  const StepLoad load{chunks_, engine_.decoding(), engine_.mean_context(),
+                      static_cast<double>(engine_.longest_context())};
+  const StepLatency first = table.Latency(load);
+  double each_us = first.p50_us;
+  std::int64_t steps = 1 + engine_.Repeats();
+  if (steps > 1) {
+    if (until_us < kNever) steps = std::clamp<std::int64_t>(static_cast<std::int64_t>(until_us / each_us), 1, steps);
+    StepLoad last = load;
+    last.mean_context += static_cast<double>(steps - 1);
+    last.longest_context += static_cast<double>(steps - 1);
+    each_us = (each_us + table.Latency(last).p50_us) / 2;
+  }
+  const double us = each_us * static_cast<double>(steps);
+  sigma_us_ += first.sigma * us * scenarios;
+  busy_us_ += us * scenarios;
+  engine_.Complete(steps, events_);
+  return us;
+}
+
+// The sequences that run end one after the other, those with the least output
+// left first: what each step has needs no playing.
+std::size_t Forecaster::AddPhases(std::int64_t most) {
+  left_.clear();
+  std::int64_t context = 0;  // of all that are left
+  for (const Engine::Entry& entry : engine_.running()) {
+    const Sequence& sequence = entry.sequence;
+    left_.push_back({sequence.output_tokens - sequence.generated_tokens, sequence.computed_tokens + 1, 0, entry.id});
+    context += left_.back().context;
+  }
+  std::ranges::sort(left_, [](const Left& a, const Left& b) { return a.steps < b.steps; });
+  std::int64_t longest = 0;
+  for (Left& each : std::views::reverse(left_)) each.longest = longest = std::max(longest, each.context);
+  std::size_t phases = 0;
+  std::int64_t played = 0;
+  for (std::size_t i = 0; i < left_.size() && static_cast<std::int64_t>(phases) < most; ++phases) {
+    const std::int64_t steps = left_[i].steps - played;
+    const auto sequences = static_cast<std::int64_t>(left_.size() - i);
+    const double mean = static_cast<double>(context + sequences * played) / static_cast<double>(sequences);
+    for (const std::int64_t further : {std::int64_t{0}, steps - 1}) {
+      sequences_.push_back(static_cast<std::int32_t>(sequences));
+      mean_.push_back(static_cast<float>(mean + static_cast<double>(further)));
+      longest_.push_back(static_cast<float>(left_[i].longest + played + further));
+    }
+    played += steps;
+    std::size_t ends = 0;
+    for (; i < left_.size() && left_[i].steps == played; ++i, ++ends) {
+      context -= left_[i].context;
+      ended_.push_back(left_[i].id);
+    }
+    phases_.push_back({steps, ends});
+  }
+  return phases;
+}
+
+void Forecaster::FinishPhases(const StepTable& table) {
+  p50_us_.resize(sequences_.size());
+  sigma_.resize(sequences_.size());
+  table.DecodeLatencies(sequences_, mean_, longest_, p50_us_, sigma_);
+  std::size_t p = 0;
+  std::size_t ended = 0;
+  for (std::size_t scenario = 0; scenario < played_.size(); ++scenario) {
+    double now_us = played_[scenario].now_us;
+    for (const std::size_t end = p + played_[scenario].phases; p < end; ++p) {
+      const double each_us = (static_cast<double>(p50_us_[2 * p]) + static_cast<double>(p50_us_[2 * p + 1])) / 2;
+      const double us = each_us * static_cast<double>(phases_[p].steps);
+      sigma_us_ += static_cast<double>(sigma_[2 * p]) * us;
+      busy_us_ += us;
+      now_us += us;
+      for (std::size_t i = 0; i < phases_[p].ends; ++i) last_us_[scenario * count_ + ended_[ended++]] = now_us;
+    }
+  }
+}
+
+void Forecaster::Collect(const EngineState& state, const Request* joining) {
+  const auto scenarios = static_cast<std::size_t>(options_.scenarios);
+  const double sigma = busy_us_ > 0 ? sigma_us_ / busy_us_ : 0;
+  forecasts_.resize(count_);
+  for (std::size_t id = 0; id < count_; ++id) {
+    const Request& r = RequestAt(state, joining, id);
+    const bool started = r.sequence.generated_tokens > 0;
+    LatencyForecast::Scenarios ttft, tpot, e2e;
+    for (std::size_t at = id; at < scenarios * count_; at += count_) {
+      if (!started) ttft.push_back(r.since_arrival_us + first_us_[at]);
+      e2e.push_back(r.since_arrival_us + last_us_[at]);
+      const double since_first_us = started                       ? r.since_first_token_us + last_us_[at]
+                                    : std::isfinite(last_us_[at]) ? last_us_[at] - first_us_[at]
+                                                                  : kNever;
+      tpot.push_back(since_first_us / static_cast<double>(std::max<std::int64_t>(output_tokens_[at] - 1, 1)));
+    }
+    forecasts_[id] = {{std::move(ttft), sigma}, {std::move(tpot), sigma}, {std::move(e2e), sigma}};
+  }
+}
+
+absl::StatusOr<std::span<const RequestForecast>> Forecaster::Forecast(const EngineState& state, const Request* joining,
+                                                                      const StepTable& table,
+                                                                      const OutputLengths& lengths) {
+  GPUETA_RETURN_IF_ERROR(Check(state));
+  if (joining != nullptr) GPUETA_RETURN_IF_ERROR(CheckRequest("waiting", state.waiting.size(), *joining, false));
+  if (options_.scenarios < 1 || options_.scenarios > kMostScenarios) {
+    return FieldError("scenarios", fmt::format("{} is not from 1 to {}", options_.scenarios, kMostScenarios));
+  }
+  count_ = state.running.size() + state.waiting.size() + (joining == nullptr ? 0 : 1);
+  const auto scenarios = static_cast<std::size_t>(options_.scenarios);
+  DrawLengths(state, joining, lengths);
+  first_us_.assign(scenarios * count_, kNever);
+  last_us_.assign(scenarios * count_, kNever);
+  sigma_us_ = busy_us_ = 0;
+  played_.clear();
+  phases_.clear();
+  ended_.clear();
+  sequences_.clear();
+  mean_.clear();
+  longest_.clear();
+  PlayStart(state, joining, table);
+  for (std::size_t s = 0; s < scenarios; ++s) played_.push_back(Play(state, joining, table, s));
+  FinishPhases(table);
+  Collect(state, joining);
+  return std::span<const RequestForecast>(forecasts_);
+}
+
+LatencyForecast::LatencyForecast(Scenarios us, double sigma) : us_(std::move(us)), sigma_(sigma) {
   std::ranges::sort(us_);
 }
 
-double LatencyForecast::Quantile(double quantile, double z) const {
+// Scenario i stands for quantile (i + ½)/n.
+double LatencyForecast::OfLengths(double quantile) const {
+  const double x =
+      std::clamp(quantile * static_cast<double>(us_.size()) - 0.5, 0.0, static_cast<double>(us_.size() - 1));
+  const auto below = static_cast<std::size_t>(x);
+  const auto above = std::min(below + 1, us_.size() - 1);
+  const double share = x - static_cast<double>(below);
+  if (share == 0 || us_[below] == us_[above]) return us_[below];  // both may be infinite
+  return us_[below] + share * (us_[above] - us_[below]);
+}
+
+double LatencyForecast::Median() const { return us_.empty() ? 0 : OfLengths(0.5); }
+
+double LatencyForecast::Quantile(const QuantilePoint& at) const {
   if (us_.empty()) return 0;
-  // Scenario i stands for quantile (i + ½)/n.
-  const auto at = [&](double q) {
-    const double x = std::clamp(q * static_cast<double>(us_.size()) - 0.5, 0.0, static_cast<double>(us_.size() - 1));
-    const auto below = static_cast<std::size_t>(x);
-    const auto above = std::min(below + 1, us_.size() - 1);
-    const double share = x - static_cast<double>(below);
-    if (share == 0 || us_[below] == us_[above]) return us_[below];  // both may be infinite
-    return us_[below] + share * (us_[above] - us_[below]);
-  };
-  const double median = at(0.5);
-  const double spread = at(quantile);
+  const double median = OfLengths(0.5);
+  const double spread = OfLengths(at.quantile);
   if (!std::isfinite(spread) || !std::isfinite(median) || median <= 0) return spread;
-  const double of_lengths = std::log(spread / median);
-  const double of_steps = sigma_ * z;
-  const double ln = std::hypot(of_lengths, of_steps);
-  return median * std::exp(quantile < 0.5 ? -ln : ln);
+  const double ln = std::hypot(std::log(spread / median), sigma_ * at.z);
+  return median * std::exp(at.quantile < 0.5 ? -ln : ln);
+}
+
+void LatencyForecast::AppendLn(std::span<const QuantilePoint> at, std::vector<double>& ln) const {
+  if (us_.empty()) return;
+  const auto ln_of = [](double us) { return us > 0 ? std::log(us) : -kNever; };
+  const double median = OfLengths(0.5);
+  const double ln_median = ln_of(median);
+  for (const QuantilePoint& point : at) {
+    const double spread = OfLengths(point.quantile);
+    const double ln_spread = spread == median ? ln_median : ln_of(spread);
+    if (!std::isfinite(ln_spread) || !std::isfinite(ln_median)) {
+      ln.push_back(ln_spread);
+      continue;
+    }
+    const double of_lengths = ln_spread - ln_median;
+    const double of_steps = sigma_ * point.z;
+    const double distance = std::sqrt(of_lengths * of_lengths + of_steps * of_steps);
+    ln.push_back(point.quantile < 0.5 ? ln_median - distance : ln_median + distance);
+  }
 }
 
 absl::StatusOr<std::vector<RequestForecast>> Forecast(const EngineState& state, const StepTable& table,
                                                       const OutputLengths& lengths, const ScheduleOptions& options) {
-  GPUETA_RETURN_IF_ERROR(Check(state));
-  if (options.scenarios < 1 || options.scenarios > kMostScenarios) {
-    return FieldError("scenarios", fmt::format("{} is not from 1 to {}", options.scenarios, kMostScenarios));
-  }
-  const std::size_t count = state.running.size() + state.waiting.size();
-  const auto request = [&](std::size_t id) -> const Request& {
-    return id < state.running.size() ? state.running[id] : state.waiting[id - state.running.size()];
-  };
-  const auto scenarios = static_cast<std::size_t>(options.scenarios);
-  std::vector<std::vector<double>> ttft(count), tpot(count), e2e(count);
-  Player player(state, table, options);
-  std::vector<std::int64_t> output_tokens(count);
-  double sigma_us = 0;
-  double busy_us = 0;
-  for (std::size_t s = 0; s < scenarios; ++s) {
-    for (std::size_t id = 0; id < count; ++id) {
-      output_tokens[id] = LengthOf(request(id), id, static_cast<int>(s), options.scenarios, lengths);
-    }
-    const Played& played = player.Play(output_tokens);
-    for (std::size_t id = 0; id < count; ++id) {
-      const Request& r = request(id);
-      const bool started = r.sequence.generated_tokens > 0;
-      if (!started) ttft[id].push_back(r.since_arrival_us + played.first_us[id]);
-      e2e[id].push_back(r.since_arrival_us + played.last_us[id]);
-      const double since_first_us = started                             ? r.since_first_token_us + played.last_us[id]
-                                    : std::isfinite(played.last_us[id]) ? played.last_us[id] - played.first_us[id]
-                                                                        : kNever;
-      tpot[id].push_back(since_first_us / static_cast<double>(std::max<std::int64_t>(played.tokens[id] - 1, 1)));
-    }
-    sigma_us += played.sigma_us;
-    busy_us += played.busy_us;
-  }
-  const double sigma = busy_us > 0 ? sigma_us / busy_us : 0;
-  std::vector<RequestForecast> forecasts(count);
-  for (std::size_t id = 0; id < count; ++id) {
-    forecasts[id].ttft_us = LatencyForecast(std::move(ttft[id]), sigma);
-    forecasts[id].tpot_us = LatencyForecast(std::move(tpot[id]), sigma);
-    forecasts[id].e2e_us = LatencyForecast(std::move(e2e[id]), sigma);
-  }
-  return forecasts;
+  Forecaster forecaster(options);
+  GPUETA_ASSIGN_OR_RETURN(const auto forecasts, forecaster.Forecast(state, nullptr, table, lengths));
+  return std::vector<RequestForecast>(forecasts.begin(), forecasts.end());
 }
 
 }  // namespace gpueta

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "core/serving/engine.h"
 #include "core/serving/output_lengths.h"
@@ -32,21 +33,27 @@ struct EngineState {
 // One latency over the scenarios that were played.
 class LatencyForecast {
  public:
+  using Scenarios = absl::InlinedVector<double, 8>;
+
   LatencyForecast() = default;
   // `us` by scenario, infinite where it never comes; `sigma`: deviation of
   // ln(step latency) around its prediction.
-  LatencyForecast(std::vector<double> us, double sigma);
+  LatencyForecast(Scenarios us, double sigma);
   bool empty() const { return us_.empty(); }
+  double Median() const;
   // What stays unknown is taken as two independent parts, which output lengths
   // will come and how far step latencies are off; their distances from the
   // median in ln add up in squares. One-sided: at or below it in this share of
   // cases.
-  double Quantile(double quantile) const { return Quantile(quantile, NormalQuantile(quantile)); }
-  // The same where z = NormalQuantile(quantile) is at hand.
-  double Quantile(double quantile, double z) const;
+  double Quantile(const QuantilePoint& at) const;
+  double Quantile(double quantile) const { return Quantile(QuantilePoint::At(quantile)); }
+  // Appends ln of these quantiles; of what is not above 0 minus infinity.
+  void AppendLn(std::span<const QuantilePoint> at, std::vector<double>& ln) const;
 
  private:
-  std::vector<double> us_;  // sorted
+  double OfLengths(double quantile) const;  // sigma aside
+
+  Scenarios us_;  // sorted
   double sigma_ = 0;
 };
 
@@ -66,10 +73,89 @@ struct ScheduleOptions {
 // be.
 absl::Status Check(const EngineState& state);
 
-// Forecasts for running, then waiting requests, in order: what becomes of them
-// if nothing else arrives. Requests of unknown length draw from `lengths`, the
-// same request the same lengths whatever else is in the state, so that two
-// states can be compared. Deterministic. Errors as Check.
+// Forecasts of one state after the other; keeps its memory in between. Not
+// thread-safe.
+class Forecaster {
+ public:
+  explicit Forecaster(const ScheduleOptions& options = {}) : options_(options) {}
+
+  // Forecasts for running, then waiting requests, in order, and for `joining`,
+  // if not null, at the end of the queue: what becomes of them if nothing else
+  // arrives. Requests of unknown length draw from `lengths`, the same request the
+  // same lengths whatever else is in the state, so that two states can be
+  // compared. Deterministic. Valid until the next call. Errors as Check.
+  absl::StatusOr<std::span<const RequestForecast>> Forecast(const EngineState& state, const Request* joining,
+                                                            const StepTable& table, const OutputLengths& lengths);
+
+ private:
+  // Steps that only decode, `steps` of them with the same sequences; as many of
+  // `ended_` have all their output then.
+  struct Phase {
+    std::int64_t steps = 0;
+    std::size_t ends = 0;
+  };
+  struct Played {
+    double now_us = 0;
+    std::size_t phases = 0;  // that end it, of all phases
+  };
+
+  const Request& RequestAt(const EngineState& state, const Request* joining, std::size_t id) const;
+  void DrawLengths(const EngineState& state, const Request* joining, const OutputLengths& lengths);
+  // What all scenarios have in common: until in one of them a sequence ends, or
+  // steps of one kind follow each other.
+  void PlayStart(const EngineState& state, const Request* joining, const StepTable& table);
+  // One scenario from there until only decoding is left, of which phases are made.
+  Played Play(const EngineState& state, const Request* joining, const StepTable& table, std::size_t scenario);
+  Sequence WithLength(const EngineState& state, const Request* joining, std::size_t id, std::size_t scenario) const;
+  // Lets those in that are here by now.
+  void Arrive(const EngineState& state, const Request* joining, std::size_t scenario, double& now_us,
+              std::size_t& arrived);
+  // `scenarios`: that have these steps in common.
+  double RunSteps(const StepTable& table, double until_us, double scenarios);
+  std::size_t AddPhases(std::int64_t most);
+  // Looks up all phases at once and adds them up.
+  void FinishPhases(const StepTable& table);
+  void Collect(const EngineState& state, const Request* joining);
+
+  ScheduleOptions options_;
+  std::size_t count_ = 0;                  // requests of the state at hand
+  std::vector<LengthQuantile> quantiles_;  // by request, then scenario; of as many as there ever were
+  // By scenario, then request.
+  std::vector<std::int64_t> output_tokens_;
+  std::vector<double> first_us_;
+  std::vector<double> last_us_;
+  double sigma_us_ = 0;  // Σ sigma·latency over scenarios
+  double busy_us_ = 0;
+  // Where the scenarios part.
+  struct Start {
+    Engine engine{EngineLimits{}};
+    double now_us = 0;
+    std::size_t arrived = 0;  // of those that are coming
+    std::int64_t steps = 0;
+  };
+  Start start_;
+  std::vector<std::int64_t> fewest_tokens_;  // of output in any scenario, by request
+  Engine engine_{EngineLimits{}};
+  std::vector<PrefillChunk> chunks_;
+  std::vector<Engine::Event> events_;
+  std::vector<std::pair<double, std::size_t>> coming_;
+  struct Left {
+    std::int64_t steps = 0;    // until it ends
+    std::int64_t context = 0;  // of the next step
+    std::int64_t longest = 0;  // of it and those that end after it
+    std::size_t id = 0;
+  };
+  std::vector<Left> left_;
+  std::vector<Played> played_;
+  std::vector<Phase> phases_;
+  std::vector<std::size_t> ended_;
+  // Two rows a phase: its first and its last step.
+  std::vector<std::int32_t> sequences_;
+  std::vector<float> mean_, longest_, p50_us_, sigma_;
+  std::vector<RequestForecast> forecasts_;
+};
+
+// As Forecaster, of one state.
 absl::StatusOr<std::vector<RequestForecast>> Forecast(const EngineState& state, const StepTable& table,
                                                       const OutputLengths& lengths,
                                                       const ScheduleOptions& options = {});

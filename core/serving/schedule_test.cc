@@ -56,6 +56,93 @@ TEST(ScheduleTest, QuantilesAreOrderedAndWiderThanTheStepAlone) {
   EXPECT_GT(e2e.Quantile(0.9), 2 * e2e.Quantile(0.5));
 }
 
+// The engine's phases one after the other, each as long as the mean of its first
+// and its last step: when each request ends.
+std::vector<double> EndsByPlaying(const EngineState& state) {
+  Engine engine(state.limits);
+  std::size_t count = 0;
+  for (const Request& request : state.running) engine.AddRunning(request.sequence, count++);
+  for (const Request& request : state.waiting) engine.AddWaiting(request.sequence, count++);
+  std::vector<double> ends(count);
+  std::vector<PrefillChunk> chunks;
+  std::vector<Engine::Event> events;
+  double now_us = 0;
+  while (!engine.idle()) {
+    engine.Schedule();
+    engine.ChunksOf(chunks);
+    const std::int64_t steps = 1 + engine.Repeats();
+    StepLoad load{chunks, engine.decoding(), engine.mean_context(), static_cast<double>(engine.longest_context())};
+    const double first_us = Table().Latency(load).p50_us;
+    load.mean_context += static_cast<double>(steps - 1);
+    load.longest_context += static_cast<double>(steps - 1);
+    now_us += (first_us + Table().Latency(load).p50_us) / 2 * static_cast<double>(steps);
+    engine.Complete(steps, events);
+    for (const Engine::Event& event : events) {
+      if (event.ended) ends[event.id] = now_us;
+    }
+  }
+  return ends;
+}
+
+TEST(ScheduleTest, SequencesThatOnlyDecodeEndAsIfTheyWerePlayed) {
+  // With fewer blocks than all need in the end they are played; with a queue
+  // until it is empty.
+  for (const std::int64_t blocks : {400, 700, 10'000}) {
+    for (const int waiting : {0, 3}) {
+      EngineState state = State();
+      state.limits.kv_blocks = blocks;
+      for (int i = 0; i < 20; ++i) state.running.push_back(Running(50 + i * i, 5 + i, 20 + i * 7919 % 61 + i));
+      for (int i = 0; i < waiting; ++i) state.waiting.push_back(Waiting(400 + 300 * i, 30 + 9 * i));
+      const std::vector<double> expected = EndsByPlaying(state);
+      const auto forecast = Forecast(state, Table(), OutputLengths::Fixed(1));
+      ASSERT_TRUE(forecast.ok()) << forecast.status();
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        // Where blocks are nearly out, playing stops and looks more often.
+        EXPECT_NEAR((*forecast)[i].e2e_us.Median() / expected[i], 1, blocks < 10'000 ? 1e-4 : 1e-6)
+            << i << " with " << blocks << " blocks and " << waiting << " waiting";
+      }
+    }
+  }
+}
+
+TEST(ScheduleTest, AForecasterRemembersNothingOfOtherStates) {
+  EngineState small = State();
+  small.running = {Running(500, 10)};
+  EngineState large = State();
+  for (int i = 0; i < 30; ++i) large.running.push_back(Running(300 + 50 * i, 5 + i));
+  large.waiting = {Waiting(2500)};
+  const OutputLengths lengths = OutputLengths::Geometric(80);
+  Forecaster forecaster;
+  const Request joining = Waiting(700);
+  for (int round = 0; round < 2; ++round) {
+    for (const EngineState& state : {large, small}) {
+      const auto one = forecaster.Forecast(state, &joining, Table(), lengths);
+      EngineState with = state;
+      with.waiting.push_back(joining);
+      const auto other = Forecast(with, Table(), lengths);
+      ASSERT_EQ(one->size(), other->size());
+      for (std::size_t i = 0; i < other->size(); ++i) {
+        EXPECT_EQ((*one)[i].e2e_us.Quantile(0.9), (*other)[i].e2e_us.Quantile(0.9)) << i;
+        EXPECT_EQ((*one)[i].ttft_us.Quantile(0.9), (*other)[i].ttft_us.Quantile(0.9)) << i;
+      }
+    }
+  }
+}
+
+TEST(LatencyForecastTest, LogarithmsAreThoseOfQuantiles) {
+  const QuantilePoint points[] = {QuantilePoint::At(0.06), QuantilePoint::At(0.5), QuantilePoint::At(0.93)};
+  for (const LatencyForecast& forecast : {LatencyForecast({30, 10, 20, 70, 40}, 0.07), LatencyForecast({5, 5, 5}, 0.1),
+                                          LatencyForecast({1, 2, INFINITY, INFINITY}, 0.1)}) {
+    std::vector<double> ln;
+    forecast.AppendLn(points, ln);
+    ASSERT_EQ(ln.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double expected = forecast.Quantile(points[i]);
+      EXPECT_TRUE(std::exp(ln[i]) == expected || std::abs(std::exp(ln[i]) / expected - 1) < 1e-12) << i;
+    }
+  }
+}
+
 TEST(ScheduleTest, TheTimeThatHasPassedCounts) {
   EngineState state = State();
   state.running = {Running(500, 10, 20)};

@@ -48,91 +48,120 @@ double NormalQuantile(double quantile) {
   return z;
 }
 
-double StepLatency::Quantile(double quantile) const { return p50_us * std::exp(sigma * NormalQuantile(quantile)); }
+double StepLatency::Quantile(const QuantilePoint& at) const { return p50_us * std::exp(sigma * at.z); }
 
-StepTable::Cost StepTable::At(const std::vector<Cost>& line, std::int64_t rows) {
+StepCost StepTable::At(const std::vector<StepCost>& line, std::int64_t rows) {
   if (rows <= 0 || line.empty()) return {};
   const auto last = static_cast<std::int64_t>(line.size()) - 1;
   if (rows <= last) return line[static_cast<std::size_t>(rows)];
-  const Cost end = line.back();  // beyond: in proportion
+  const StepCost end = line.back();  // beyond: in proportion
   const auto more = static_cast<float>(static_cast<double>(rows) / static_cast<double>(last));
   return {end.us * more, end.spread_us * more};
 }
 
-StepTable::Cost StepTable::Grid::At(double row, double col) const {
-  if (ln_us.empty()) return {};
-  // The knots are nearly even in the logarithm: guess, then correct.
-  const auto place = [](const std::vector<double>& axis, double x, double& share) {
-    if (axis.size() == 1) {
-      share = 0;
-      return std::size_t{0};
-    }
-    const std::size_t at =
-        static_cast<std::size_t>(std::upper_bound(axis.begin() + 1, axis.end() - 1, x) - axis.begin()) - 1;
-    share = std::max((x - axis[at]) / (axis[at + 1] - axis[at]), 0.0);
-    return at;
-  };
-  double u = 0, v = 0;
-  const std::size_t i = place(rows, std::log(row), u);
-  const std::size_t j = place(cols, std::log(col), v);
-  const std::size_t below = rows.size() > 1 ? cols.size() : 0;
-  const std::size_t right = cols.size() > 1 ? 1 : 0;
-  const auto mix = [&](const std::vector<float>& values) {
-    const float* at = &values[i * cols.size() + j];
-    return (1 - u) * ((1 - v) * static_cast<double>(at[0]) + v * static_cast<double>(at[right])) +
-           u * ((1 - v) * static_cast<double>(at[below]) + v * static_cast<double>(at[below + right]));
-  };
-  return {static_cast<float>(std::exp(mix(ln_us))), static_cast<float>(std::exp(mix(ln_spread)))};
-}
-
 StepTable StepTable::WithOverhead(const EngineOverhead& overhead) const { return {data_, overhead}; }
 
-StepLatency StepTable::Latency(const StepLoad& load) const {
-  std::int64_t prefill_tokens = 0;
+namespace {
+
+// Costs of a step's parts, errors as ComposeParts takes them.
+struct CostSum {
   double us = 0;
+  double variance = 0;
+
+  void Add(StepCost cost) {
+    us += static_cast<double>(cost.us);
+    variance += static_cast<double>(cost.spread_us) * static_cast<double>(cost.spread_us);
+  }
+  // Both are mostly products: a part of their errors is shared.
+  void AddProducts(StepCost body, StepCost head) {
+    Add(body);
+    Add(head);
+    variance += 2 * (1 - kOwnErrorShare) * static_cast<double>(body.spread_us) * static_cast<double>(head.spread_us);
+  }
+};
+
+}  // namespace
+
+DecodeRow StepTable::DecodeRowOf(std::int64_t sequences) const {
+  if (sequences < static_cast<std::int64_t>(data_->by_sequences.size())) {
+    return data_->by_sequences[static_cast<std::size_t>(std::max<std::int64_t>(sequences, 0))];
+  }
+  const std::int64_t tokens = sequences * (1 + data_->limits.speculative_tokens);
+  CostSum sum;
+  sum.AddProducts(At(data_->tokens, tokens), At(data_->logits, tokens));
+  sum.Add(At(data_->decode_tokens, tokens));
+  return {static_cast<float>(sum.us), static_cast<float>(sum.variance), data_->decode.RowAt(sequences)};
+}
+
+DecodeRows StepTable::decode_rows() const {
+  return {data_->by_sequences, data_->decode.columns(), data_->decode.RowAt(1), static_cast<float>(overhead_.step_us),
+          static_cast<float>(overhead_.token_us) * static_cast<float>(1 + data_->limits.speculative_tokens)};
+}
+
+void StepTable::DecodeLatencies(std::span<const std::int32_t> sequences, std::span<const float> mean_context,
+                                std::span<const float> longest_context, std::span<float> p50_us,
+                                std::span<float> sigma) const {
+  const DecodeRows table = decode_rows();
+  const auto known = static_cast<std::int32_t>(data_->by_sequences.size());
+  const float* longest = longest_context.empty() ? nullptr : longest_context.data();
+  const auto inside = [&](std::size_t i) { return sequences[i] >= 0 && sequences[i] < known; };
+  for (std::size_t i = 0; i < sequences.size();) {
+    std::size_t end = i;
+    while (end < sequences.size() && inside(end)) ++end;
+    gpueta::DecodeLatencies(table, end - i, &sequences[i], &mean_context[i], longest == nullptr ? nullptr : longest + i,
+                            &p50_us[i], &sigma[i]);
+    for (i = end; i < sequences.size() && !inside(i); ++i) {
+      DecodeLatency(table, DecodeRowOf(sequences[i]), sequences[i], mean_context[i],
+                    longest == nullptr ? mean_context[i] : longest[i], p50_us[i], sigma[i]);
+    }
+  }
+}
+
+StepLatency StepTable::Latency(const StepLoad& load) const {
+  const float mean = std::max(static_cast<float>(load.mean_context), 1.0F);
+  const float longest = std::max(static_cast<float>(load.longest_context), 1.0F);
+  if (load.prefill.empty()) {
+    float us = 0, sigma = 0;
+    DecodeLatency(decode_rows(), DecodeRowOf(load.decode_sequences), static_cast<std::int32_t>(load.decode_sequences),
+                  mean, longest, us, sigma);
+    return {static_cast<double>(us), static_cast<double>(sigma)};
+  }
+  std::int64_t prefill_tokens = 0;
   double own = 0;     // of chunks: Σ spread²
   double shared = 0;  // Σ spread
+  CostSum sum;
   for (const PrefillChunk& chunk : load.prefill) {
     prefill_tokens += chunk.new_tokens;
-    const Cost cost =
-        data_->chunk.At(static_cast<double>(chunk.new_tokens), static_cast<double>(chunk.cached_tokens + 1));
-    us += static_cast<double>(cost.us);
+    const StepCost cost =
+        data_->chunk.At(data_->chunk.RowAt(chunk.new_tokens), static_cast<float>(chunk.cached_tokens + 1));
+    sum.us += static_cast<double>(cost.us);
     own += static_cast<double>(cost.spread_us) * static_cast<double>(cost.spread_us);
     shared += static_cast<double>(cost.spread_us);
   }
-  double variance = kOwnErrorShare * own + (1 - kOwnErrorShare) * shared * shared;
+  sum.variance = kOwnErrorShare * own + (1 - kOwnErrorShare) * shared * shared;
   const std::int64_t decode_tokens = load.decode_sequences * (1 + data_->limits.speculative_tokens);
   const std::int64_t tokens = prefill_tokens + decode_tokens;
-  if (tokens == 0) return {};
-  const auto add = [&](Cost cost) {
-    us += static_cast<double>(cost.us);
-    variance += static_cast<double>(cost.spread_us) * static_cast<double>(cost.spread_us);
-  };
   if (load.decode_sequences > 0) {
-    Cost all = data_->decode.At(static_cast<double>(load.decode_sequences), std::max(load.mean_context, 1.0));
-    if (load.longest_context > load.mean_context) {
-      const Cost alone = data_->decode.At(1, load.longest_context);
+    StepCost all = data_->decode.At(data_->decode.RowAt(load.decode_sequences), mean);
+    if (longest > mean) {
+      const StepCost alone = data_->decode.At(data_->decode.RowAt(1), longest);
       if (alone.us > all.us) all = alone;
     }
-    add(all);
-    add(At(data_->decode_tokens, decode_tokens));
+    sum.Add(all);
+    sum.Add(At(data_->decode_tokens, decode_tokens));
   }
-  add(At(data_->prefill_tokens, prefill_tokens));
-  const Cost body = At(data_->tokens, tokens);
-  const Cost head = At(data_->logits, static_cast<std::int64_t>(load.prefill.size()) + decode_tokens);
-  add(body);
-  add(head);
-  // Both are mostly products: the part of their errors that a family shares.
-  variance += 2 * (1 - kOwnErrorShare) * static_cast<double>(body.spread_us) * static_cast<double>(head.spread_us);
-  const double sigma = us > 0 ? std::sqrt(variance) / us / kZ90 : 0;
-  return {us + overhead_.Of(tokens), sigma};
+  sum.Add(At(data_->prefill_tokens, prefill_tokens));
+  sum.AddProducts(At(data_->tokens, tokens),
+                  At(data_->logits, static_cast<std::int64_t>(load.prefill.size()) + decode_tokens));
+  const double sigma = sum.us > 0 ? std::sqrt(sum.variance) / sum.us / kZ90 : 0;
+  return {sum.us + overhead_.Of(tokens), sigma};
 }
 
 std::size_t StepTable::size_bytes() const {
   const auto lines =
       data_->tokens.size() + data_->logits.size() + data_->prefill_tokens.size() + data_->decode_tokens.size();
-  const auto points = data_->chunk.ln_us.size() + data_->decode.ln_us.size();
-  return lines * sizeof(Cost) + points * 2 * sizeof(float);
+  return lines * sizeof(StepCost) + data_->by_sequences.size() * sizeof(DecodeRow) + data_->chunk.size_bytes() +
+         data_->decode.size_bytes();
 }
 
 // Estimates every point of a table, kernels in large batches.
@@ -145,9 +174,9 @@ class StepTableBuilder {
         gap_us_(predictor.ExecutionOf({.mode = ExecutionMode::kGraph}).gap_us) {}
 
   // The cost of all kernels of a kind at each of the points.
-  absl::StatusOr<std::vector<StepTable::Cost>> CostsOf(Rows rows, const std::vector<SymbolValues>& points,
-                                                       std::int64_t speculative_tokens) {
-    std::vector<StepTable::Cost> costs;
+  absl::StatusOr<std::vector<StepCost>> CostsOf(Rows rows, const std::vector<SymbolValues>& points,
+                                                std::int64_t speculative_tokens) {
+    std::vector<StepCost> costs;
     std::vector<const StepKernel*> own;
     for (const StepKernel& kernel : model_.kernels()) {
       if (kernel.rows == rows) own.push_back(&kernel);
@@ -173,20 +202,19 @@ class StepTableBuilder {
     return costs;
   }
 
-  absl::StatusOr<std::vector<StepTable::Cost>> Line(Rows rows, std::int64_t last) {
+  absl::StatusOr<std::vector<StepCost>> Line(Rows rows, std::int64_t last) {
     std::vector<SymbolValues> points;
     for (std::int64_t tokens = 1; tokens <= last; ++tokens) {
       const bool in_sequence = rows == Rows::kTokens || rows == Rows::kPrefillTokens;
       points.push_back({{"batch", in_sequence ? 1 : tokens}, {"seq", in_sequence ? tokens : 1}, {"kv_len", tokens}});
     }
-    GPUETA_ASSIGN_OR_RETURN(std::vector<StepTable::Cost> costs, CostsOf(rows, points, 0));
-    if (!costs.empty()) costs.insert(costs.begin(), StepTable::Cost{});  // of no token
+    GPUETA_ASSIGN_OR_RETURN(std::vector<StepCost> costs, CostsOf(rows, points, 0));
+    if (!costs.empty()) costs.insert(costs.begin(), StepCost{});  // of no token
     return costs;
   }
 
-  absl::StatusOr<StepTable::Grid> Plane(Rows rows, std::int64_t last_row, std::int64_t last_col,
-                                        std::int64_t speculative_tokens) {
-    StepTable::Grid grid;
+  absl::StatusOr<CostPlane> Plane(Rows rows, std::int64_t last_row, std::int64_t last_col,
+                                  std::int64_t speculative_tokens) {
     const auto costs_at = [&](const std::vector<std::int64_t>& row_knots, const std::vector<std::int64_t>& col_knots) {
       std::vector<SymbolValues> points;
       for (const std::int64_t row : row_knots) {
@@ -202,19 +230,12 @@ class StepTableBuilder {
                             Refined(last_col, [&](const std::vector<std::int64_t>& at) {
                               return Transposed(costs_at(Probes(last_row), at), at.size());
                             }));
-    GPUETA_ASSIGN_OR_RETURN(const std::vector<StepTable::Cost> costs, costs_at(row_knots, col_knots));
-    if (costs.empty()) return grid;
-    for (const std::int64_t row : row_knots) grid.rows.push_back(std::log(static_cast<double>(row)));
-    for (const std::int64_t col : col_knots) grid.cols.push_back(std::log(static_cast<double>(col)));
-    for (const StepTable::Cost& cost : costs) {
-      grid.ln_us.push_back(std::log(cost.us));
-      grid.ln_spread.push_back(std::log(std::max(cost.spread_us, 1e-9F)));
-    }
-    return grid;
+    GPUETA_ASSIGN_OR_RETURN(const std::vector<StepCost> costs, costs_at(row_knots, col_knots));
+    return costs.empty() ? CostPlane() : CostPlane(row_knots, col_knots, costs);
   }
 
  private:
-  using Costs = absl::StatusOr<std::vector<StepTable::Cost>>;
+  using Costs = absl::StatusOr<std::vector<StepCost>>;
 
   static SymbolValues PointOf(Rows rows, std::int64_t row, std::int64_t col) {
     if (rows == Rows::kDecode) return {{"batch", row}, {"seq", 1}, {"kv_len", col}};
@@ -233,7 +254,7 @@ class StepTableBuilder {
 
   static Costs Transposed(const Costs& costs, std::size_t cols) {
     if (!costs.ok() || costs->empty()) return costs;
-    std::vector<StepTable::Cost> out;
+    std::vector<StepCost> out;
     const std::size_t rows = costs->size() / cols;
     for (std::size_t c = 0; c < cols; ++c) {
       for (std::size_t r = 0; r < rows; ++r) out.push_back((*costs)[r * cols + c]);
@@ -248,7 +269,7 @@ class StepTableBuilder {
   static absl::StatusOr<std::vector<std::int64_t>> Refined(std::int64_t last, const CostsAt& costs_at) {
     std::map<std::int64_t, std::vector<double>> known;  // ln µs by probe
     const auto learn = [&](const std::vector<std::int64_t>& at) -> absl::Status {
-      GPUETA_ASSIGN_OR_RETURN(const std::vector<StepTable::Cost> costs, costs_at(at));
+      GPUETA_ASSIGN_OR_RETURN(const std::vector<StepCost> costs, costs_at(at));
       const std::size_t probes = costs.size() / at.size();
       for (std::size_t i = 0; i < at.size(); ++i) {
         std::vector<double>& values = known[at[i]];
@@ -295,8 +316,8 @@ class StepTableBuilder {
     return knots;
   }
 
-  StepTable::Cost Sum(const std::vector<const StepKernel*>& own, const std::vector<Kernel>& kernels,
-                      const std::vector<Estimate>& estimates, std::size_t first) const {
+  StepCost Sum(const std::vector<const StepKernel*>& own, const std::vector<Kernel>& kernels,
+               const std::vector<Estimate>& estimates, std::size_t first) const {
     double us = 0;
     ErrorSum errors;
     for (std::size_t k = 0; k < own.size(); ++k) {
@@ -371,6 +392,9 @@ absl::StatusOr<StepTable> StepTable::Build(const StepModel& model, const Predict
   GPUETA_ASSIGN_OR_RETURN(data->chunk, builder.Plane(Rows::kChunk, limits.tokens, limits.context, 0));
   GPUETA_ASSIGN_OR_RETURN(data->decode,
                           builder.Plane(Rows::kDecode, limits.sequences, limits.context, limits.speculative_tokens));
+  for (std::int64_t sequences = 0; sequences <= limits.sequences; ++sequences) {
+    data->by_sequences.push_back(StepTable(data, {}).DecodeRowOf(sequences));
+  }
   // Checked without overhead, which would make the error look smaller.
   GPUETA_ASSIGN_OR_RETURN(data->checked_error, LargestError(StepTable(data, {}), model, predictor));
   return StepTable(std::move(data), overhead);

@@ -13,6 +13,7 @@
 #include "core/serving/engine_overhead.h"
 #include "core/serving/engine_step.h"
 #include "core/serving/step_model.h"
+#include "core/serving/step_rows.h"
 
 namespace gpueta {
 
@@ -31,23 +32,30 @@ struct StepLoad {
   double longest_context = 0;
 };
 
+// z with P(Z ≤ z) = quantile for a standard normal Z; quantile in (0, 1).
+double NormalQuantile(double quantile);
+// A quantile with its z, which takes longer to find than a step's latency.
+struct QuantilePoint {
+  double quantile = 0.5;
+  double z = 0;
+  static QuantilePoint At(double quantile) { return {quantile, NormalQuantile(quantile)}; }
+};
+
 // ln(latency) is taken to be normal around ln(p50_us), with the deviation
 // `sigma` that puts the p90 where ComposeParts does.
 struct StepLatency {
   double p50_us = 0;
   double sigma = 0;
-  double Quantile(double quantile) const;
+  double Quantile(const QuantilePoint& at) const;
+  double Quantile(double quantile) const { return Quantile(QuantilePoint::At(quantile)); }
 };
-
-// z with P(Z ≤ z) = quantile for a standard normal Z; quantile in (0, 1).
-double NormalQuantile(double quantile);
 
 // Immutable; safe to use from any thread; lookups do not allocate.
 //
-// Kernels that go by tokens are one number for each number of tokens, without
-// error. Attention is interpolated in the logarithms of batch or chunk and of
-// context, between knots that lie closer where latencies step; checked_error()
-// says by how much a step's latency was off between them.
+// Kernels that go by tokens are one number for each number of tokens. Attention
+// is interpolated in the logarithms of batch or chunk and of context, between
+// knots that lie closer where latencies step; checked_error() says by how much a
+// step's latency was off between them.
 class StepTable {
  public:
   // Errors as StepModel::Estimate; INVALID_ARGUMENT for limits below 1 or of
@@ -66,32 +74,28 @@ class StepTable {
   // Loads beyond the limits are extrapolated. A load without tokens takes 0.
   StepLatency Latency(const StepLoad& load) const;
 
+  // Steps that only decode, row by row: so many sequences with contexts of this
+  // mean and this longest (empty: as the mean). The same as Latency to the bit,
+  // which takes means and longest as floats, too. Spans are as long as
+  // `sequences`.
+  void DecodeLatencies(std::span<const std::int32_t> sequences, std::span<const float> mean_context,
+                       std::span<const float> longest_context, std::span<float> p50_us, std::span<float> sigma) const;
+
  private:
-  // A latency and how wide its error is: µs, the latter to be combined as
-  // ComposeParts does.
-  struct Cost {
-    float us = 0;
-    float spread_us = 0;
-  };
-  // ln µs over two logarithmic axes.
-  struct Grid {
-    std::vector<double> rows;  // ln of the knots
-    std::vector<double> cols;
-    std::vector<float> ln_us;      // row by row; empty: no such kernel
-    std::vector<float> ln_spread;  // of spread_us
-    Cost At(double row, double col) const;
-  };
-  static Cost At(const std::vector<Cost>& line, std::int64_t rows);
+  static StepCost At(const std::vector<StepCost>& line, std::int64_t rows);
+  DecodeRow DecodeRowOf(std::int64_t sequences) const;
+  DecodeRows decode_rows() const;
 
   struct Data {
     StepTableLimits limits;
     double checked_error = 0;
-    std::vector<Cost> tokens;          // by tokens of the step
-    std::vector<Cost> logits;          // by rows of logits
-    std::vector<Cost> prefill_tokens;  // kernels of prompts alone
-    std::vector<Cost> decode_tokens;   // kernels of decoding sequences alone
-    Grid chunk;                        // new tokens × cached tokens + 1
-    Grid decode;                       // sequences × context
+    std::vector<StepCost> tokens;          // by tokens of the step
+    std::vector<StepCost> logits;          // by rows of logits
+    std::vector<StepCost> prefill_tokens;  // kernels of prompts alone
+    std::vector<StepCost> decode_tokens;   // kernels of decoding sequences alone
+    CostPlane chunk;                       // new tokens × cached tokens + 1
+    CostPlane decode;                      // sequences × context
+    std::vector<DecodeRow> by_sequences;   // the same and the lines of steps that only decode
   };
 
   StepTable(std::shared_ptr<const Data> data, const EngineOverhead& overhead)
