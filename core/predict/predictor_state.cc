@@ -101,7 +101,7 @@ Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Mach
                           const Question& question, double eager_floor_us) {
   Estimate estimate;
   const double us = ConvertTiming(RooflineUs(counts, machine) + kKernelFloorUs, Timing::kKernel, question.route.timing,
-                                  eager_floor_us);
+                                  eager_floor_us, kKernelFloorUs);
   SetLatency(us, kRooflineP90, kRooflineP99, question.correction, estimate);
   estimate.provenance = Provenance::kRoofline;
   estimate.estimator = kRooflineEstimator;
@@ -279,7 +279,8 @@ absl::StatusOr<Estimate> Predictor::State::EstimateByLine(const Kernel& kernel, 
   const Timing timing = options.timing.value_or(table.key.timing);
   const double us =
       ConvertTiming(LadderLineUs(*line->form, kernel, spec), table.key.timing, timing,
-                    table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us);
+                    table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us,
+                    HiddenUs(RooflineUs(counts, MachineFor(kernel)), eager_floor_us));
   Estimate estimate;
   estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
   estimate.provenance = Provenance::kTransferred;
@@ -304,7 +305,7 @@ bool Predictor::State::MayAskLaunch(const Kernel& kernel, const Route& route, co
   return !route.table->table().launch_residual.weights.empty() || ConfigOf(kernel, route, options) != nullptr;
 }
 
-void Predictor::State::Answer(const Question& question, CompiledTable::Input& input,
+void Predictor::State::Answer(const Question& question, const float* work_us, CompiledTable::Input& input,
                               CompiledTable::Output& output) const {
   const Route& route = question.route;
   const Table& table = route.table->table();
@@ -319,7 +320,9 @@ void Predictor::State::Answer(const Question& question, CompiledTable::Input& in
     const float floor = table.key.timing == Timing::kEager
                             ? EagerFloorUs(table, table.variants[static_cast<std::size_t>(question.variant.index)])
                             : static_cast<float>(eager_floor_us);
-    ConvertTimingRows(table.key.timing, route.timing, floor, rows, output.p50_us);
+    alignas(64) static constexpr float kNoWork[kBlockRows] = {};
+    ConvertTimingRows(table.key.timing, route.timing, floor, static_cast<float>(eager_floor_us),
+                      TakesFloorOff(question) ? work_us : kNoWork, rows, output.p50_us);
   }
   for (int r = 0; r < rows; ++r) output.provenance[r] = Settle(output.provenance[r], route);
   if (route.widening == 1) return;
@@ -444,8 +447,9 @@ absl::StatusOr<Estimate> Predictor::State::EstimateCollective(const Kernel& kern
   if (!inside.has_value() && options.corrections != nullptr && !options.corrections->Of(kernel.op()).IsNone())
     correction = &options.corrections->Of(kernel.op());
   // The table's answer is of that timing already.
-  const double us =
-      inside.has_value() ? latency.p50 : ConvertTiming(latency.p50, Timing::kKernel, timing, eager_floor_us);
+  const double us = inside.has_value()
+                        ? latency.p50
+                        : ConvertTiming(latency.p50, Timing::kKernel, timing, eager_floor_us, kKernelFloorUs);
   SetLatency(us, latency.p90 / latency.p50, latency.p99 / latency.p50, correction, estimate);
   estimate.provenance = inside.has_value() ? Provenance::kExtrapolated : Provenance::kRoofline;
   estimate.estimator = kLinksEstimator;
@@ -475,7 +479,8 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
   CompiledTable::Output output;
   input.block.rows = 1;
   CompiledTable::LoadKernel(kernel, 0, input);
-  Answer(question, input, output);
+  const auto work_us = static_cast<float>(RooflineUs(counts, machine));
+  Answer(question, &work_us, input, output);
   double p50 = output.p50_us[0];
   double p90_factor = output.p90_factor[0];
   double p99_factor = output.p99_factor[0];
