@@ -195,6 +195,9 @@ absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const Estim
         spec.slug);
   }
   question.variant = question.route.table->ChooseVariant(kernel, question.label_hash);
+  // Of two estimates that rest on other devices the smaller one is likely too small.
+  if (question.variant.batched >= 0 && (!question.route.own || question.route.table->table().transferred))
+    question.variant = {};
   const auto [dtype, kv] = MachinePlace(kernel);
   question.machine = &float_machines[dtype][kv];
   return question;
@@ -307,9 +310,25 @@ bool Predictor::State::MayAskLaunch(const Kernel& kernel, const Route& route, co
 
 void Predictor::State::Answer(const Question& question, const float* work_us, CompiledTable::Input& input,
                               CompiledTable::Output& output) const {
+  AnswerBy(question.variant, question, work_us, input, output);
+  if (question.variant.batched < 0) return;
+  CompiledTable::Output batched;
+  CompiledTable::CutIntoSlices(*question.machine, input.block);
+  AnswerBy({.index = question.variant.batched}, question, work_us, input, batched);
+  for (int r = 0; r < input.block.rows; ++r) {
+    if (batched.p50_us[r] >= output.p50_us[r]) continue;
+    output.p50_us[r] = batched.p50_us[r];
+    output.p90_factor[r] = batched.p90_factor[r];
+    output.p99_factor[r] = batched.p99_factor[r];
+    output.provenance[r] = batched.provenance[r];
+  }
+}
+
+void Predictor::State::AnswerBy(const VariantChoice& variant, const Question& question, const float* work_us,
+                                CompiledTable::Input& input, CompiledTable::Output& output) const {
   const Route& route = question.route;
   const Table& table = route.table->table();
-  route.table->Evaluate(*question.machine, question.variant, question.label_hash, route.repeats, input, output);
+  route.table->Evaluate(*question.machine, variant, question.label_hash, route.repeats, input, output);
   const int rows = input.block.rows;
   if (route.exact) {
     if (!table.transferred) return;
@@ -318,7 +337,7 @@ void Predictor::State::Answer(const Question& question, const float* work_us, Co
   }
   if (table.key.timing != route.timing) {
     const float floor = table.key.timing == Timing::kEager
-                            ? EagerFloorUs(table, table.variants[static_cast<std::size_t>(question.variant.index)])
+                            ? EagerFloorUs(table, table.variants[static_cast<std::size_t>(variant.index)])
                             : static_cast<float>(eager_floor_us);
     alignas(64) static constexpr float kNoWork[kBlockRows] = {};
     ConvertTimingRows(table.key.timing, route.timing, floor, static_cast<float>(eager_floor_us),

@@ -112,6 +112,9 @@ struct Predictor::State {
   // TakesFloorOff, else not read.
   void Answer(const Question& question, const float* work_us, CompiledTable::Input& input,
               CompiledTable::Output& output) const;
+  // The same by one set of parameters.
+  void AnswerBy(const VariantChoice& variant, const Question& question, const float* work_us,
+                CompiledTable::Input& input, CompiledTable::Output& output) const;
   // Whether a kernel of a model that runs eagerly is better answered by what
   // whole models taught: where the device's own tables do not answer.
   bool AnswersAsRun(const Kernel& kernel, const EstimateOptions& options) const;
