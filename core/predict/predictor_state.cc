@@ -280,10 +280,12 @@ absl::StatusOr<Estimate> Predictor::State::EstimateByLine(const Kernel& kernel, 
   }
   const Table& table = *line->table;
   const Timing timing = options.timing.value_or(table.key.timing);
-  const double us =
-      ConvertTiming(LadderLineUs(*line->form, kernel, spec), table.key.timing, timing,
-                    table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us,
-                    HiddenUs(RooflineUs(counts, MachineFor(kernel)), eager_floor_us));
+  const double hidden_us = options.estimator == kInterGpuEstimator
+                               ? kKernelFloorUs
+                               : HiddenUs(RooflineUs(counts, MachineFor(kernel)), eager_floor_us);
+  const double us = ConvertTiming(
+      LadderLineUs(*line->form, kernel, spec), table.key.timing, timing,
+      table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us, hidden_us);
   Estimate estimate;
   estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
   estimate.provenance = Provenance::kTransferred;

@@ -51,9 +51,11 @@ struct Question {
   const CorrectionCurve* correction = nullptr;  // nullptr: none
 };
 
-// Whether eager calls answer for what is no such call.
+// Whether eager calls of the device answer for what is no such call. What a call
+// costs where none was timed is a guess by other hosts: all of it comes off.
 inline bool TakesFloorOff(const Question& question) {
-  return question.route.table->table().key.timing == Timing::kEager && question.route.timing != Timing::kEager;
+  return question.route.own && question.route.table->table().key.timing == Timing::kEager &&
+         question.route.timing != Timing::kEager;
 }
 
 struct Predictor::State {
