@@ -223,13 +223,21 @@ bool SameParameters(const Table& a, const Table& b) {
                     [](const Variant& x, const Variant& y) { return x.label == y.label && x.theta == y.theta; });
 }
 
-// All tables that both have are the same, and there is one.
+// All tables that both have are the same, and there is one; of profiles without
+// such tables the same of their lines of whole steps.
 bool RepeatsParameters(const Profile& a, const Profile& b) {
   bool shared = false;
   for (const Table& table : a.tables) {
     const Table* other = b.Find(table.key);
     if (other == nullptr) continue;
     if (!SameParameters(table, *other)) return false;
+    shared = true;
+  }
+  if (shared) return true;
+  for (const EndToEnd& line : a.end_to_end) {
+    const EndToEnd* other = FindEndToEnd(b.end_to_end, {.dtype = line.dtype, .training = line.training});
+    if (other == nullptr) continue;
+    if (line.slope != other->slope || line.constant_us != other->constant_us) return false;
     shared = true;
   }
   return shared;
@@ -244,7 +252,12 @@ absl::Status ValidateProfile(const LoadedProfile& loaded, std::string_view devic
   if (slug != catalogue.CanonicalSlug(device)) {
     return FieldError("header.parent", fmt::format("names {}, but the profile is of {}", device, profile.device));
   }
-  if (profile.tables.empty()) return FieldError("tables", "is empty; a profile needs measurements");
+  if (profile.tables.empty() && profile.whole_model.empty() && profile.end_to_end.empty()) {
+    return FieldError(
+        "tables",
+        "is empty, and so are whole_model and end_to_end; a profile needs measurements of kernels or times "
+        "of whole models");
+  }
   const CatalogueEntry* known = catalogue.Find(slug);
   const bool has_spec = profile.spec.mem_bandwidth_gb_s > 0 && profile.spec.fp32_tflops > 0;
   if (known == nullptr && !has_spec && !profile.transfer) {

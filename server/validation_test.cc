@@ -76,10 +76,32 @@ TEST(ValidationTest, RefusesAnUnknownDeviceWithoutASpec) {
   EXPECT_EQ(FieldOf(status), "spec");
 }
 
-TEST(ValidationTest, RefusesAProfileWithoutTables) {
-  Profile profile = MakeTestProfile("h100-sxm");
+// What is fitted to times of whole models alone: fp32 steps at 10 TFLOPS.
+Profile OfWholeModels(std::string_view device) {
+  Profile profile = MakeTestProfile(device);
   profile.tables.clear();
+  profile.end_to_end = {{.dtype = DType::kFp32, .slope = 1e-7, .min_flops = 1e12, .max_flops = 1e15}};
+  return profile;
+}
+
+TEST(ValidationTest, RefusesAProfileOfNothing) {
+  Profile profile = OfWholeModels("h100-sxm");
+  profile.end_to_end.clear();
   EXPECT_EQ(FieldOf(ValidateProfile(Load(profile), "h100-sxm", {})), "tables");
+}
+
+TEST(ValidationTest, TakesTimesOfWholeModelsAlone) {
+  const Profile profile = OfWholeModels("h100-sxm");
+  EXPECT_EQ(ValidateProfile(Load(profile), "h100-sxm", {}), absl::OkStatus());
+}
+
+TEST(ValidationTest, RefusesTheWholeModelsOfAnotherDevice) {
+  const Profile other = OfWholeModels("a100-sxm4-80gb");
+  const Profile* others[] = {&other};
+  Profile copy = OfWholeModels("h100-sxm");
+  EXPECT_THAT(MessageOf(ValidateProfile(Load(copy), "h100-sxm", others)), HasSubstr("a100-sxm4-80gb"));
+  copy.end_to_end[0].slope *= 1.01;
+  EXPECT_EQ(ValidateProfile(Load(copy), "h100-sxm", others), absl::OkStatus());
 }
 
 TEST(ValidationTest, RefusesProductsFasterThanThePeak) {

@@ -192,12 +192,23 @@ TEST(GemmFormTest, GrowsWithEachDimButForWaveSteps) {
 }
 
 TEST(ConvertTimingTest, SameKindIsUnchanged) {
-  EXPECT_EQ(ConvertTiming(12.5, Timing::kGraph, Timing::kGraph, 30.0), 12.5);
+  EXPECT_EQ(ConvertTiming(12.5, Timing::kGraph, Timing::kGraph, 30.0, 2.0), 12.5);
 }
 
 TEST(ConvertTimingTest, TheEagerFloorComesOff) {
-  EXPECT_DOUBLE_EQ(ConvertTiming(130.0, Timing::kEager, Timing::kKernel, 30.0), 102.0);
-  EXPECT_DOUBLE_EQ(ConvertTiming(30.0, Timing::kEager, Timing::kKernel, 30.0), 2.0);
+  EXPECT_DOUBLE_EQ(ConvertTiming(130.0, Timing::kEager, Timing::kKernel, 30.0, kKernelFloorUs), 102.0);
+  EXPECT_DOUBLE_EQ(ConvertTiming(30.0, Timing::kEager, Timing::kKernel, 30.0, kKernelFloorUs), 2.0);
+}
+
+TEST(ConvertTimingTest, AShortKernelHidesInTheFloorAndALongOneLosesTheLeadAlone) {
+  // What small and large additions take on the V100, by their bytes.
+  const double floor = 32.4, lead = 16.9, efficiency = 1.08;
+  for (const double work : {0.2, 1.7, 6.2, 12.5, 25.5, 49.0, 99.6, 197.2}) {
+    const double kernel = std::max(efficiency * work, kKernelFloorUs);
+    const double eager = std::max(floor, lead + kernel);
+    EXPECT_NEAR(ConvertTiming(eager, Timing::kEager, Timing::kKernel, floor, HiddenUs(work, floor)), kernel, 1.1)
+        << work;
+  }
 }
 
 TEST(ConvertTimingTest, IsMonotoneAndPositive) {
@@ -205,7 +216,7 @@ TEST(ConvertTimingTest, IsMonotoneAndPositive) {
     for (Timing to : kAllTimings) {
       double last = 0;
       for (double us = 0.1; us < 1e5; us *= 1.1) {
-        const double converted = ConvertTiming(us, from, to, 25.0);
+        const double converted = ConvertTiming(us, from, to, 25.0, HiddenUs(5.0, 25.0));
         ASSERT_GT(converted, 0);
         ASSERT_GE(converted, last * (1 - 1e-12)) << Name(from) << " to " << Name(to) << " at " << us;
         last = converted;

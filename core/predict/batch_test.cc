@@ -160,6 +160,37 @@ TEST(BatchTest, OptionsHoldForAllKernels) {
   }
 }
 
+TEST(BatchTest, EagerCallsLoseTheirFloorsKernelByKernel) {
+  const std::vector<Kernel> kernels = MixedKernels(600);
+  Profile profile = MakeProfile(kernels[0]);
+  for (Table& table : profile.tables) {
+    table.key.timing = Timing::kEager;
+    table.floor_us = 25;
+    table.variants[0].theta[0] = 25;
+  }
+  const Predictor predictor = MakePredictor({.profile = profile, .id = "eager"});
+  const EstimateOptions options{.timing = Timing::kKernel, .estimator = ""};
+  std::vector<Estimate> estimates(kernels.size());
+  ASSERT_EQ(predictor.EstimateKernels(kernels, options, estimates), absl::OkStatus());
+  for (std::size_t i = 0; i < kernels.size(); ++i)
+    ExpectSameBits(estimates[i], predictor.EstimateKernel(kernels[i], options).value(), kernels[i]);
+  // Columns, too.
+  const std::vector<std::uint32_t> rows = {1, 1024};
+  std::vector<float> us(rows.size());
+  ColumnsResult result{.p50_us = us};
+  const std::uint32_t cols = 1024, operands = 2;
+  KernelColumns columns{.prototype = Bf16(Vector{.op = "add"}), .dims = {}, .rows = rows.size()};
+  columns.dims[0] = rows;
+  columns.dims[1] = {&cols, 1};
+  columns.dims[2] = {&operands, 1};
+  ASSERT_EQ(predictor.EstimateColumns(columns, options, result), absl::OkStatus());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Kernel kernel = Bf16(Vector{.op = "add", .rows = rows[i], .cols = cols, .operands = operands});
+    EXPECT_EQ(us[i], static_cast<float>(predictor.EstimateKernel(kernel, options)->latency_us.p50));
+  }
+  EXPECT_GT(us[1], us[0]);
+}
+
 TEST(BatchTest, MoreLabelsThanABatchTellsApartAreStillAnswered) {
   const Predictor predictor = MakePredictor();
   std::vector<Kernel> kernels;

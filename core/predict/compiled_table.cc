@@ -18,6 +18,11 @@ constexpr float kStandInWidening = 2.0F;
 // look-ups of other kernels passes it and pays for a search.
 constexpr std::size_t kKernelsPerWord = 2;
 
+// Rows of the largest tiles of libraries: slices of as many waste none.
+constexpr float kSliceRows = 256;
+// Of its arithmetic a slice may take for reading B again.
+constexpr float kReadAgainShare = 0.125F;
+
 }  // namespace
 
 CompiledTable::CompiledTable(const Table& table) : table_(&table) {
@@ -51,9 +56,26 @@ VariantChoice CompiledTable::ChooseVariant(const Kernel& kernel, std::uint64_t l
     const int similar = find(LabelHash(Kernel{.name = "", .dtype = kernel.dtype, .work = like, .launch = {}}));
     return {std::max(similar, 0), false};
   }
+  if (const auto* gemm = std::get_if<Gemm>(&kernel.work); gemm != nullptr && gemm->layer == Gemm::Layer::kGemm) {
+    const int linear = find(LabelHash(Name(Gemm::Layer::kLinear)));
+    const int batched = find(LabelHash(Name(Gemm::Layer::kBmm)));
+    if (linear >= 0 && batched >= 0) return {linear, true, batched};
+  }
   // An attention whose kernel is not named, a product whose layer was not set
   // apart: the pooled parameters are meant for them.
   return {0, kernel.op() == Op::kAttention || kernel.op() == Op::kGemm};
+}
+
+void CompiledTable::CutIntoSlices(const Machine<float>& machine, Block& block) {
+  // A row takes 2·k·n operations, reading B again k·n elements.
+  const float rows_that_hide_b = machine.w_bytes * machine.per_byte / (2 * machine.per_flop * kReadAgainShare);
+  const float slice = kSliceRows * std::max(std::ceil(rows_that_hide_b / kSliceRows), 1.0F);
+  for (int r = 0; r < block.rows; ++r) {
+    float& batch = block.dims[0][r];
+    float& m = block.dims[1][r];
+    batch *= std::max(m / slice, 1.0F);
+    m = std::min(m, slice);
+  }
 }
 
 void CompiledTable::LoadKernel(const Kernel& kernel, int row, Input& input) {

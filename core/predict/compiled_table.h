@@ -19,6 +19,10 @@ namespace gpueta {
 struct VariantChoice {
   int index = 0;
   bool exact = true;  // false: the label was not measured, another one stands in
+  // Where plain products were not measured, but linear layers and batched products
+  // were: `index` is that of linear layers, this one that of batched products. A
+  // library may run either's kernels: the quicker ones.
+  int batched = -1;
 };
 
 // Immutable.
@@ -38,6 +42,9 @@ class CompiledTable {
     Block block;
     alignas(64) std::uint32_t raw[kMaxDims][kBlockRows];
   };
+  // Makes products batched ones: what has more rows than a slice becomes as many
+  // slices that share B. The same blocks run.
+  static void CutIntoSlices(const Machine<float>& machine, Block& block);
   // Puts a kernel's dims into a row.
   static void LoadKernel(const Kernel& kernel, int row, Input& input);
   struct Output {

@@ -18,7 +18,8 @@ std::int64_t DimAt(const KernelColumns& columns, int dim, std::size_t row) {
   return column[column.size() == 1 ? 0 : row];
 }
 
-// Rows that have a label each, or are answered by a form for single kernels.
+// Rows that have a label each, are answered by a form for single kernels, or take
+// a floor off that goes by each kernel's work.
 absl::Status EstimateRowByRow(const Predictor& predictor, const KernelColumns& columns, const EstimateOptions& options,
                               ColumnsResult& result) {
   Kernel kernel = columns.prototype;
@@ -92,7 +93,8 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
   if (label_varies || by_links || IsAskedSingly(options.estimator))
     return EstimateRowByRow(*this, columns, options, result);
   GPUETA_ASSIGN_OR_RETURN(const Question question, AskFor(*state_, columns, options));
-  if (question.route.table == nullptr || state_->MayAskLaunch(columns.prototype, question.route, options))
+  if (question.route.table == nullptr || TakesFloorOff(question) ||
+      state_->MayAskLaunch(columns.prototype, question.route, options))
     return EstimateRowByRow(*this, columns, options, result);
   result.estimator = kFamilyEstimator;
 
@@ -106,7 +108,7 @@ absl::Status Predictor::EstimateColumns(const KernelColumns& columns, const Esti
       const auto& column = columns.dims[static_cast<std::size_t>(d)];
       if (column.size() > 1) LoadRows(&column[start], rows, input.block.rows, input.raw[d], input.block.dims[d]);
     }
-    state_->Answer(question, input, output);
+    state_->Answer(question, nullptr, input, output);
     if (question.correction != nullptr) {
       float factors[kBlockRows];
       CorrectRows(*question.correction, rows, output.p50_us, factors);

@@ -91,13 +91,18 @@ struct Batch {
 void EvaluateGroup(const Predictor::State& state, const Group& group, Batch& batch) {
   CompiledTable::Input input;
   CompiledTable::Output output;
+  alignas(64) float work_us[kBlockRows];
   for (int done = 0; done < group.count; done += kBlockRows) {
     const std::uint16_t* members = &batch.sorted[group.start + done];
     const int rows = std::min(kBlockRows, group.count - done);
     input.block.rows = PaddedRows(rows);
     for (int r = 0; r < input.block.rows; ++r)
       CompiledTable::LoadKernel(batch.kernels[members[r < rows ? r : 0]], r, input);
-    state.Answer(group.question, input, output);
+    if (TakesFloorOff(group.question)) {
+      for (int r = 0; r < input.block.rows; ++r)
+        work_us[r] = static_cast<float>(RooflineUs(batch.counts[members[r < rows ? r : 0]], *group.machine));
+    }
+    state.Answer(group.question, work_us, input, output);
     for (int r = 0; r < rows; ++r) {
       Estimate& estimate = batch.estimates[members[r]];
       estimate.bound = BoundOf(group.op, batch.counts[members[r]], *group.machine, output.p50_us[r]);

@@ -101,7 +101,7 @@ Estimate RooflineEstimate(const Kernel& kernel, const Counts& counts, const Mach
                           const Question& question, double eager_floor_us) {
   Estimate estimate;
   const double us = ConvertTiming(RooflineUs(counts, machine) + kKernelFloorUs, Timing::kKernel, question.route.timing,
-                                  eager_floor_us);
+                                  eager_floor_us, kKernelFloorUs);
   SetLatency(us, kRooflineP90, kRooflineP99, question.correction, estimate);
   estimate.provenance = Provenance::kRoofline;
   estimate.estimator = kRooflineEstimator;
@@ -195,6 +195,9 @@ absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const Estim
         spec.slug);
   }
   question.variant = question.route.table->ChooseVariant(kernel, question.label_hash);
+  // Of two estimates that rest on other devices the smaller one is likely too small.
+  if (question.variant.batched >= 0 && (!question.route.own || question.route.table->table().transferred))
+    question.variant = {};
   const auto [dtype, kv] = MachinePlace(kernel);
   question.machine = &float_machines[dtype][kv];
   return question;
@@ -277,9 +280,12 @@ absl::StatusOr<Estimate> Predictor::State::EstimateByLine(const Kernel& kernel, 
   }
   const Table& table = *line->table;
   const Timing timing = options.timing.value_or(table.key.timing);
-  const double us =
-      ConvertTiming(LadderLineUs(*line->form, kernel, spec), table.key.timing, timing,
-                    table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us);
+  const double hidden_us = options.estimator == kInterGpuEstimator
+                               ? kKernelFloorUs
+                               : HiddenUs(RooflineUs(counts, MachineFor(kernel)), eager_floor_us);
+  const double us = ConvertTiming(
+      LadderLineUs(*line->form, kernel, spec), table.key.timing, timing,
+      table.key.timing == Timing::kEager && table.floor_us > 0 ? table.floor_us : eager_floor_us, hidden_us);
   Estimate estimate;
   estimate.latency_us = {us, us * kRooflineP90, us * kRooflineP99};
   estimate.provenance = Provenance::kTransferred;
@@ -304,11 +310,27 @@ bool Predictor::State::MayAskLaunch(const Kernel& kernel, const Route& route, co
   return !route.table->table().launch_residual.weights.empty() || ConfigOf(kernel, route, options) != nullptr;
 }
 
-void Predictor::State::Answer(const Question& question, CompiledTable::Input& input,
+void Predictor::State::Answer(const Question& question, const float* work_us, CompiledTable::Input& input,
                               CompiledTable::Output& output) const {
+  AnswerBy(question.variant, question, work_us, input, output);
+  if (question.variant.batched < 0) return;
+  CompiledTable::Output batched;
+  CompiledTable::CutIntoSlices(*question.machine, input.block);
+  AnswerBy({.index = question.variant.batched}, question, work_us, input, batched);
+  for (int r = 0; r < input.block.rows; ++r) {
+    if (batched.p50_us[r] >= output.p50_us[r]) continue;
+    output.p50_us[r] = batched.p50_us[r];
+    output.p90_factor[r] = batched.p90_factor[r];
+    output.p99_factor[r] = batched.p99_factor[r];
+    output.provenance[r] = batched.provenance[r];
+  }
+}
+
+void Predictor::State::AnswerBy(const VariantChoice& variant, const Question& question, const float* work_us,
+                                CompiledTable::Input& input, CompiledTable::Output& output) const {
   const Route& route = question.route;
   const Table& table = route.table->table();
-  route.table->Evaluate(*question.machine, question.variant, question.label_hash, route.repeats, input, output);
+  route.table->Evaluate(*question.machine, variant, question.label_hash, route.repeats, input, output);
   const int rows = input.block.rows;
   if (route.exact) {
     if (!table.transferred) return;
@@ -317,9 +339,11 @@ void Predictor::State::Answer(const Question& question, CompiledTable::Input& in
   }
   if (table.key.timing != route.timing) {
     const float floor = table.key.timing == Timing::kEager
-                            ? EagerFloorUs(table, table.variants[static_cast<std::size_t>(question.variant.index)])
+                            ? EagerFloorUs(table, table.variants[static_cast<std::size_t>(variant.index)])
                             : static_cast<float>(eager_floor_us);
-    ConvertTimingRows(table.key.timing, route.timing, floor, rows, output.p50_us);
+    alignas(64) static constexpr float kNoWork[kBlockRows] = {};
+    ConvertTimingRows(table.key.timing, route.timing, floor, static_cast<float>(eager_floor_us),
+                      TakesFloorOff(question) ? work_us : kNoWork, rows, output.p50_us);
   }
   for (int r = 0; r < rows; ++r) output.provenance[r] = Settle(output.provenance[r], route);
   if (route.widening == 1) return;
@@ -444,8 +468,9 @@ absl::StatusOr<Estimate> Predictor::State::EstimateCollective(const Kernel& kern
   if (!inside.has_value() && options.corrections != nullptr && !options.corrections->Of(kernel.op()).IsNone())
     correction = &options.corrections->Of(kernel.op());
   // The table's answer is of that timing already.
-  const double us =
-      inside.has_value() ? latency.p50 : ConvertTiming(latency.p50, Timing::kKernel, timing, eager_floor_us);
+  const double us = inside.has_value()
+                        ? latency.p50
+                        : ConvertTiming(latency.p50, Timing::kKernel, timing, eager_floor_us, kKernelFloorUs);
   SetLatency(us, latency.p90 / latency.p50, latency.p99 / latency.p50, correction, estimate);
   estimate.provenance = inside.has_value() ? Provenance::kExtrapolated : Provenance::kRoofline;
   estimate.estimator = kLinksEstimator;
@@ -475,7 +500,8 @@ absl::StatusOr<Estimate> Predictor::State::EstimateValid(const Kernel& kernel, c
   CompiledTable::Output output;
   input.block.rows = 1;
   CompiledTable::LoadKernel(kernel, 0, input);
-  Answer(question, input, output);
+  const auto work_us = static_cast<float>(RooflineUs(counts, machine));
+  Answer(question, &work_us, input, output);
   double p50 = output.p50_us[0];
   double p90_factor = output.p90_factor[0];
   double p99_factor = output.p99_factor[0];

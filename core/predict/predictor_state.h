@@ -51,6 +51,13 @@ struct Question {
   const CorrectionCurve* correction = nullptr;  // nullptr: none
 };
 
+// Whether eager calls of the device answer for what is no such call. What a call
+// costs where none was timed is a guess by other hosts: all of it comes off.
+inline bool TakesFloorOff(const Question& question) {
+  return question.route.own && question.route.table->table().key.timing == Timing::kEager &&
+         question.route.timing != Timing::kEager;
+}
+
 struct Predictor::State {
   State(DeviceSpec device, std::shared_ptr<const CompiledProfile> own_profile,
         std::shared_ptr<const CompiledProfile> transfer_profile, std::int64_t profile_version, bool slice = false);
@@ -103,8 +110,13 @@ struct Predictor::State {
   // graphs of several devices, and for those without convolution and product.
   absl::StatusOr<GraphEstimate> EstimateEndToEnd(const Graph& graph, const std::vector<Kernel>& kernels,
                                                  ExecutionMode mode) const;
-  // Evaluates the rows in `input`.
-  void Answer(const Question& question, CompiledTable::Input& input, CompiledTable::Output& output) const;
+  // Evaluates the rows in `input`. `work_us`: each row's RooflineUs where
+  // TakesFloorOff, else not read.
+  void Answer(const Question& question, const float* work_us, CompiledTable::Input& input,
+              CompiledTable::Output& output) const;
+  // The same by one set of parameters.
+  void AnswerBy(const VariantChoice& variant, const Question& question, const float* work_us,
+                CompiledTable::Input& input, CompiledTable::Output& output) const;
   // Whether a kernel of a model that runs eagerly is better answered by what
   // whole models taught: where the device's own tables do not answer.
   bool AnswersAsRun(const Kernel& kernel, const EstimateOptions& options) const;

@@ -142,6 +142,66 @@ TEST(PredictorTest, AnEagerGraphRestsOnEagerMeasurements) {
   EXPECT_NE(both, eager_graph(profile));
 }
 
+// Batched products that take half of what linear layers do, or twice that.
+Predictor PredictorOfLayers(DType dtype, float of_batched) {
+  Profile profile = RichProfile();
+  Table& table = profile.tables[0];
+  table.key.dtype = dtype;
+  table.residual = {};
+  table.variants[0].theta[1] *= 1.5F;
+  table.variants[1].label = "bmm";
+  table.variants.push_back(table.variants[1]);
+  table.variants[1].theta[1] *= of_batched;  // compute
+  table.variants[2].label = "linear";
+  profile.tables = {table};
+  return Predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(profile), nullptr);
+}
+
+double LayerUs(const Predictor& predictor, DType dtype, const Gemm& gemm) {
+  return predictor.EstimateKernel({.name = "", .dtype = dtype, .work = gemm, .launch = {}})->latency_us.p50;
+}
+
+TEST(PredictorTest, APlainProductIsTheQuickerOfALinearLayerAndItsRowsInSlices) {
+  using enum Gemm::Layer;
+  const Predictor quick = PredictorOfLayers(DType::kFp32, 0.5F);
+  const auto us = [&](const Gemm& gemm) { return LayerUs(quick, DType::kFp32, gemm); };
+  EXPECT_EQ(us({kGemm, 1, 4096, 1000, 2048}), us({kBmm, 8, 512, 1000, 2048}));
+  EXPECT_EQ(us({kGemm, 1, 200, 1000, 2048}), us({kBmm, 1, 200, 1000, 2048}));
+  EXPECT_GT(us({kLinear, 1, 4096, 1000, 2048}), 1.5 * us({kGemm, 1, 4096, 1000, 2048}));
+  // A row more is a row more: the last slice is no whole one.
+  EXPECT_NEAR(us({kGemm, 1, 4097, 1000, 2048}) / us({kGemm, 1, 4096, 1000, 2048}), 1, 0.05);
+  const Predictor slow = PredictorOfLayers(DType::kFp32, 2);
+  EXPECT_EQ(LayerUs(slow, DType::kFp32, {kGemm, 1, 4096, 1000, 2048}),
+            LayerUs(slow, DType::kFp32, {kLinear, 1, 4096, 1000, 2048}));
+}
+
+TEST(PredictorTest, SlicesAreLongEnoughToHideReadingTheSecondFactorAgain) {
+  using enum Gemm::Layer;
+  // 295 operations a byte at least: slices of 256 rows would be bound by memory.
+  const Predictor predictor = PredictorOfLayers(DType::kBf16, 0.5F);
+  const auto us = [&](const Gemm& gemm) { return LayerUs(predictor, DType::kBf16, gemm); };
+  EXPECT_LT(us({kGemm, 1, 65536, 8192, 8192}), 0.8 * us({kBmm, 256, 256, 8192, 8192}));
+  EXPECT_NEAR(us({kGemm, 1, 65536, 8192, 8192}) / us({kBmm, 1, 65536, 8192, 8192}), 1, 0.1);
+}
+
+TEST(PredictorTest, APlainProductThatWasMeasuredAnswersForItself) {
+  Profile profile = RichProfile();
+  Table& table = profile.tables[0];
+  for (const char* label : {"bmm", "linear"}) {
+    table.variants.push_back(table.variants[1]);
+    table.variants.back().label = label;
+    table.variants.back().theta[1] *= 0.5F;
+  }
+  table.residual = {};
+  std::sort(table.variants.begin() + 1, table.variants.end(),
+            [](const Variant& a, const Variant& b) { return a.label < b.label; });
+  const Predictor with(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(profile), nullptr);
+  std::erase_if(table.variants, [](const Variant& v) { return v.label == "bmm" || v.label == "linear"; });
+  const Predictor without(Catalogue::BuiltIn().Get("h100-sxm").value(), Compile(profile), nullptr);
+  EXPECT_EQ(with.EstimateKernel(GemmKernel(4096, 1000, 2048))->latency_us.p50,
+            without.EstimateKernel(GemmKernel(4096, 1000, 2048))->latency_us.p50);
+}
+
 TEST(PredictorTest, EagerCallsLoseWhatCallsOfTheirLabelCost) {
   // The same kernels, called through more of the framework as linear layers.
   Profile profile = MakeTestProfile("h100-sxm");

@@ -58,8 +58,10 @@ GPUETA_CLONES void MultiplyRows(const float* a, const float* b, int rows, float*
   for (int r = 0; r < rows; ++r) out[r] = a[r] * b[r];
 }
 
-GPUETA_CLONES void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, int rows, float* us) {
-  for (int r = 0; r < rows; ++r) us[r] = ConvertTiming(us[r], from, to, eager_floor_us);
+GPUETA_CLONES void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, float quickest_call_us,
+                                     const float* work_us, int rows, float* us) {
+  for (int r = 0; r < rows; ++r)
+    us[r] = ConvertTiming(us[r], from, to, eager_floor_us, HiddenUs(work_us[r], quickest_call_us));
 }
 
 GPUETA_CLONES void CorrectRows(const CorrectionCurve& curve, int rows, float* us, float* factor) {

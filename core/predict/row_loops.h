@@ -29,7 +29,9 @@ void ScaleRows(const float* us, const float* log2, int rows, float* out);
 void SpreadRows(float log2, const float* spread, int rows, float* out);
 void PowRows(float exponent, int rows, float* values);
 void MultiplyRows(const float* a, const float* b, int rows, float* out);
-void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, int rows, float* us);
+// hidden_us = HiddenUs(work_us[r], quickest_call_us).
+void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, float quickest_call_us, const float* work_us,
+                       int rows, float* us);
 
 // us[r] *= factor[r], which the curve has for us[r].
 void CorrectRows(const CorrectionCurve& curve, int rows, float* us, float* factor);

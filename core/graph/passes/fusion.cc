@@ -23,6 +23,9 @@ bool IsElementwise(const GraphNode& node) {
 
 SymInt Elements(const GraphNode& node) { return DimOf(node, "rows") * DimOf(node, "cols"); }
 
+// Full-size tensors that a vector operator reads.
+std::int64_t OperandsOf(const GraphNode& node) { return GetDim(node.kernel, *FindDim(Op::kVector, "operands")); }
+
 // A run of nodes of `rewriter` that becomes one.
 class Run {
  public:
@@ -31,8 +34,7 @@ class Run {
   bool Joins(std::size_t i) const {
     if (members_.empty()) return true;
     const std::vector<int>& inputs = rewriter_.old(i).inputs;
-    return std::any_of(inputs.begin(), inputs.end(),
-                       [&](int input) { return input >= static_cast<int>(members_.front()) && IsMember(input); });
+    return std::any_of(inputs.begin(), inputs.end(), [&](int input) { return IsMember(input) || IsRead(input, i); });
   }
   void Add(std::size_t i) { members_.push_back(i); }
 
@@ -48,19 +50,63 @@ class Run {
     return std::find(members_.begin(), members_.end(), static_cast<std::size_t>(node)) != members_.end();
   }
 
+  // Whether an elementwise member reads it, too, for as many elements as `i`.
+  bool IsRead(int input, std::size_t i) const {
+    const GraphNode& node = rewriter_.old(i);
+    return IsElementwise(node) && std::any_of(members_.begin(), members_.end(), [&](std::size_t member) {
+             const GraphNode& other = rewriter_.old(member);
+             return IsElementwise(other) && Elements(other) == Elements(node) &&
+                    std::find(other.inputs.begin(), other.inputs.end(), input) != other.inputs.end();
+           });
+  }
+
+  // Tensors that the run reads: each once, whatever stays in the run not at all.
+  std::int64_t Reads() const {
+    std::set<int> seen;
+    std::int64_t unlisted = 0;  // of the graph's inputs, which are no nodes
+    for (const std::size_t i : members_) {
+      const GraphNode& node = rewriter_.old(i);
+      std::int64_t operands =
+          OperandsOf(node) - std::ranges::count_if(node.inputs, [&](int at) { return IsMember(at); });
+      for (const int input : node.inputs) {
+        if (operands <= 0) break;
+        if (IsMember(input) || IsSmaller(input, node)) continue;
+        seen.insert(input);
+        --operands;
+      }
+      if (node.inputs.empty()) unlisted += OperandsOf(node);
+    }
+    return static_cast<std::int64_t>(seen.size()) + unlisted;
+  }
+
+  // A mask, a scale: known to have fewer elements than what is computed with it.
+  bool IsSmaller(int input, const GraphNode& node) const {
+    const std::optional<Extent> extent = OutputExtent(rewriter_.old(static_cast<std::size_t>(input)));
+    return extent.has_value() && extent->rows * extent->cols != Elements(node) &&
+           IsKnownNonNegative(Elements(node) - extent->rows * extent->cols);
+  }
+
+  // Tensors that it writes: what is read outside of it, and what nothing reads.
+  std::int64_t Writes() const {
+    return std::ranges::count_if(members_, [this](std::size_t i) {
+      std::int64_t inside = 0;
+      for (const std::size_t reader : members_)
+        inside += std::ranges::count(rewriter_.old(reader).inputs, static_cast<int>(i));
+      return inside == 0 || rewriter_.readers(i) > inside;
+    });
+  }
+
   void CloseMany() {
     // The row operator of most elements, else the largest elementwise one.
     std::size_t chosen = members_[0];
     std::vector<int> inputs;
     std::int64_t parameters = 0;
-    std::int64_t operands = 1;
     for (const std::size_t i : members_) {
       const GraphNode& node = rewriter_.old(i);
       const auto row_wise = [this](std::size_t at) { return InfoOf(VectorOf(rewriter_.old(at))->op).row_wise; };
       const bool larger = IsKnownNonNegative(Elements(node) - Elements(rewriter_.old(chosen)));
       if (row_wise(i) != row_wise(chosen) ? row_wise(i) : larger) chosen = i;
       parameters += node.parameters;
-      operands = std::max(operands, GetDim(node.kernel, *FindDim(Op::kVector, "operands")));
       for (const int input : node.inputs) {
         if (!IsMember(input)) inputs.push_back(rewriter_.Now(static_cast<std::size_t>(input)));
       }
@@ -68,7 +114,7 @@ class Run {
     GraphNode fused = rewriter_.old(chosen);
     if (!InfoOf(VectorOf(fused)->op).row_wise) {
       std::get<Vector>(fused.kernel.work).op = "add";
-      SetDimOf(fused, "operands", operands);
+      SetDimOf(fused, "operands", std::max<std::int64_t>(1, Reads() + Writes() - 1));
     }
     fused.source_op = "fused";
     fused.inputs = inputs;

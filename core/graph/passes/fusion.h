@@ -6,9 +6,11 @@
 
 namespace gpueta {
 
-// A run of vector operators, one after the other and joined by an edge, is one
-// pass over its largest tensor, at the cost of a row operator if one is among
-// them: what compilers of elementwise code (torch.compile) make of it. The bias
+// A run of vector operators, one after the other, each joined to one before by an
+// edge or, of elementwise ones, by an input that both read, is one pass over its
+// largest tensor, at the cost of a row operator if one is among them: what
+// compilers of elementwise code (torch.compile) make of it. What stays inside is
+// neither read nor written; operands count further tensors written. The bias
 // of a linear layer in front of one goes into it, which leaves a plain product
 // (Inductor's unfuse_bias_add_to_pointwise).
 void FuseElementwise(Graph& graph);

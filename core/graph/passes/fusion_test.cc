@@ -73,6 +73,42 @@ TEST(FuseElementwiseTest, TheBiasInFrontOfElementwiseCodeGoesIntoIt) {
               ElementsAre(Gemm::Layer::kGemm, Gemm::Layer::kLinear, Gemm::Layer::kLinear, Gemm::Layer::kLinear));
 }
 
+TEST(FuseElementwiseTest, WhatReadsOneInputIsOnePassThatReadsItOnce) {
+  // 0.5·x·(1 + tanh(c·(x + d·x³))), as gelu is written out.
+  Graph graph = Of({Product(64, 32, 32, {}), Over("mul", {0}), Over("pow", {0}), Over("mul", {2}),
+                    Over("add", {0, 3}, 64, 32, 2), Over("tanh", {4}), Over("mul", {1, 5}, 64, 32, 2)});
+  FuseElementwise(graph);
+  ASSERT_TRUE(Validate(graph).ok());
+  ASSERT_THAT(Ops(graph), ElementsAre("gemm", "add"));
+  EXPECT_THAT(graph.nodes[1].inputs, ElementsAre(0));
+  EXPECT_EQ(DimOf(graph.nodes[1], "operands"), SymInt(1));
+}
+
+TEST(FuseElementwiseTest, WhatIsReadElsewhereIsWritten) {
+  // x + y, read by a product, and its relu: two tensors in, two out.
+  Graph graph = Of({Product(64, 32, 32, {}), Product(64, 32, 32, {}), Over("add", {0, 1}, 64, 32, 2), Over("relu", {2}),
+                    Product(64, 32, 32, {2}), Product(64, 32, 32, {3})});
+  FuseElementwise(graph);
+  ASSERT_TRUE(Validate(graph).ok());
+  ASSERT_THAT(Ops(graph), ElementsAre("gemm", "gemm", "add", "gemm", "gemm"));
+  EXPECT_EQ(DimOf(graph.nodes[2], "operands"), SymInt(3));
+}
+
+TEST(FuseElementwiseTest, AMaskIsNoFullOperand) {
+  Graph graph =
+      Of({Product(1, 32, 8, {}), Product(64, 32, 32, {}), Over("where", {0, 1}), Over("mul", {1, 2}, 64, 32, 2)});
+  FuseElementwise(graph);
+  ASSERT_TRUE(Validate(graph).ok());
+  ASSERT_THAT(Ops(graph), ElementsAre("gemm", "gemm", "add"));
+  EXPECT_EQ(DimOf(graph.nodes[2], "operands"), SymInt(1));
+}
+
+TEST(FuseElementwiseTest, ReadersOfOneInputThatDifferInSizeStayApart) {
+  Graph graph = Of({Product(64, 32, 32, {}), Over("mul", {0}), Over("mul", {0}, 32, 32)});
+  FuseElementwise(graph);
+  EXPECT_THAT(graph.nodes, SizeIs(3));
+}
+
 TEST(FuseElementwiseTest, UnrelatedNeighboursStayApart) {
   Graph graph = Of({Over("mul", {}), Over("mul", {})});
   FuseElementwise(graph);
