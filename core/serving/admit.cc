@@ -104,12 +104,38 @@ std::optional<double> PooledQuantile(std::span<const RequestForecast> with, std:
   return std::exp(ln_cases[at]);
 }
 
+// What is there already, as pools treat it: a prefill replica hands requests on
+// with their first token; what waits in a decode replica has its prompt from
+// elsewhere.
+EngineState InPool(Replica::Role role, EngineState state) {
+  if (role == Replica::Role::kPrefill) {
+    for (std::vector<Request>* requests : {&state.running, &state.waiting}) {
+      for (Request& request : *requests) request.sequence.output_tokens = request.sequence.generated_tokens + 1;
+    }
+    return state;
+  }
+  for (Request& request : state.waiting) {
+    Sequence& sequence = request.sequence;
+    if (sequence.generated_tokens > 0) continue;
+    sequence.cached_tokens = sequence.prompt_tokens;
+    sequence.generated_tokens = 1;
+    if (sequence.output_tokens == 1) sequence.output_tokens = 2;
+  }
+  return state;
+}
+
 // One replica with the candidate at the end of its queue.
 absl::StatusOr<ReplicaDecision> Judge(const Replica& replica, const Request& request, Question& question) {
   if (replica.table == nullptr) return FieldError("table", "is missing");
   ReplicaDecision decision;
-  GPUETA_ASSIGN_OR_RETURN(const auto with,
-                          question.with.Forecast(replica.state, &request, *replica.table, replica.lengths));
+  EngineState in_pool;
+  const EngineState* state = &replica.state;
+  if (replica.role != Replica::Role::kBoth) {
+    GPUETA_RETURN_IF_ERROR(Check(replica.state));
+    in_pool = InPool(replica.role, replica.state);
+    state = &in_pool;
+  }
+  GPUETA_ASSIGN_OR_RETURN(const auto with, question.with.Forecast(*state, &request, *replica.table, replica.lengths));
   const RequestForecast& own = with.back();
   for (const Limit& limit : question.all) decision.*limit.shown = (own.*limit.which).Quantile(limit.at);
   Tightest tightest(decision);
@@ -127,8 +153,7 @@ absl::StatusOr<ReplicaDecision> Judge(const Replica& replica, const Request& req
   };
   auto without = others;
   if (std::ranges::any_of(others, late)) {  // else they are in time without it, too
-    GPUETA_ASSIGN_OR_RETURN(without,
-                            question.without.Forecast(replica.state, nullptr, *replica.table, replica.lengths));
+    GPUETA_ASSIGN_OR_RETURN(without, question.without.Forecast(*state, nullptr, *replica.table, replica.lengths));
   }
   for (const Limit& limit : question.all) {
     if (!limit.us.has_value()) continue;

@@ -30,8 +30,8 @@ absl::Status Check(const LatencyLimits& limits);
 struct Replica {
   enum class Role : std::uint8_t {
     kBoth,
-    kPrefill,  // computes prompts and hands their keys and values on
-    kDecode,   // takes them over
+    kPrefill,  // computes prompts and hands their keys and values on with the first token
+    kDecode,   // takes them over: what waits in it has its prompt computed
   };
   std::string name;
   Role role = Role::kBoth;

@@ -107,6 +107,32 @@ TEST(AdmitTest, PromptsMayBeComputedElsewhere) {
   EXPECT_GT(result->replicas[1].e2e_us, result->replicas[2].e2e_us + 350e3);
 }
 
+TEST(AdmitTest, RequestsOfAPrefillPoolGoWithTheirFirstToken) {
+  const auto ttft_us = [](std::int64_t output_tokens) {
+    Replica replicas[] = {Idle(Replica::Role::kPrefill), Idle(Replica::Role::kDecode)};
+    for (int i = 0; i < 60; ++i) {
+      replicas[0].state.waiting.push_back({.sequence = {.prompt_tokens = 2000, .output_tokens = output_tokens}});
+    }
+    return Admit(replicas, {.prompt_tokens = 500}, {.ttft = LatencyLimit{.us = 1e9}})->replicas[0].ttft_us;
+  };
+  EXPECT_EQ(ttft_us(0), ttft_us(1));
+  EXPECT_EQ(ttft_us(200), ttft_us(1));
+}
+
+TEST(AdmitTest, WhatWaitsInADecodePoolComputesNoPrompt) {
+  const auto tpot_us = [](std::int64_t prompt_tokens) {
+    Replica replicas[] = {Idle(Replica::Role::kPrefill), Idle(Replica::Role::kDecode)};
+    for (int i = 0; i < 40; ++i) {
+      replicas[1].state.waiting.push_back({.sequence = {.prompt_tokens = prompt_tokens, .output_tokens = 50}});
+    }
+    return Admit(replicas, {.prompt_tokens = 500, .output_tokens = 50}, {.tpot = LatencyLimit{.us = 1e9}})
+        ->replicas[1]
+        .tpot_us;
+  };
+  // Sixteen times the prompts: keys to read, none to compute.
+  EXPECT_LT(tpot_us(1600), 2 * tpot_us(100));
+}
+
 TEST(AdmitTest, PoolsOfPrefillAndDecodeNeedEachOther) {
   const Replica replicas[] = {Idle(Replica::Role::kPrefill), Idle(Replica::Role::kDecode), Idle()};
   for (const std::size_t alone : {0, 1}) {

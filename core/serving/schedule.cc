@@ -145,8 +145,8 @@ void Forecaster::PlayStart(const EngineState& state, const Request* joining, con
 
 Forecaster::Played Forecaster::Play(const EngineState& state, const Request* joining, const StepTable& table,
                                     std::size_t scenario) {
-  double* first_us = &first_us_[scenario * count_];
-  double* last_us = &last_us_[scenario * count_];
+  double* first_us = first_us_.data() + scenario * count_;
+  double* last_us = last_us_.data() + scenario * count_;
   engine_ = start_.engine;
   engine_.SetOutputTokens(std::span(output_tokens_).subspan(scenario * count_, count_));
   std::size_t arrived = start_.arrived;
@@ -180,7 +180,8 @@ double Forecaster::RunSteps(const StepTable& table, double until_us, double scen
   double each_us = first.p50_us;
   std::int64_t steps = 1 + engine_.Repeats();
   if (steps > 1) {
-    if (until_us < kNever) steps = std::clamp<std::int64_t>(static_cast<std::int64_t>(until_us / each_us), 1, steps);
+    if (until_us < each_us * static_cast<double>(steps))
+      steps = std::max<std::int64_t>(static_cast<std::int64_t>(until_us / each_us), 1);
     StepLoad last = load;
     last.mean_context += static_cast<double>(steps - 1);
     last.longest_context += static_cast<double>(steps - 1);

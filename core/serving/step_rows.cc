@@ -21,6 +21,9 @@ constexpr float kNothing = -126;           // log2 of what costs nothing
 
 GPUETA_INLINE std::int32_t PartOf(float x) { return (std::bit_cast<std::int32_t>(x) >> (23 - kPartBits)) - kFirstPart; }
 
+// Planes begin at 1: a context of nothing, or no number, costs as one token.
+GPUETA_INLINE float ColumnOf(float x) { return x > 1.0F ? x : 1.0F; }
+
 // log2(x/knot), as precise as their difference where they are close.
 GPUETA_INLINE float Log2From(float knot, float x) {
   const float t = (x - knot) / knot;
@@ -84,7 +87,7 @@ GPUETA_INLINE void KnotsBefore(const CostPlane::Columns& c, const float* x, int 
   const std::int32_t* first = c.first;
   const std::int32_t last_part = c.parts - 1;
 #pragma GCC ivdep
-  for (int r = 0; r < rows; ++r) knots[r] = first[Min(PartOf(x[r]), last_part)];
+  for (int r = 0; r < rows; ++r) knots[r] = first[Min(PartOf(ColumnOf(x[r])), last_part)];
   const float* all = c.knots;
   for (std::int32_t half = 1 << c.halvings >> 1; half > 0; half >>= 1) {
 #pragma GCC ivdep
@@ -103,7 +106,7 @@ GPUETA_CLONES void DecodeBlock(const DecodeRows& table, int rows, const std::int
   for (int r = 0; r < rows; ++r) MixRows(c, records[sequences[r]].place, knots[r], sides + 4 * r);
 #pragma GCC ivdep
   for (int r = 0; r < rows; ++r) {
-    const Log2Cost cost = MixSides(c, sides + 4 * r, knots[r], mean[r]);
+    const Log2Cost cost = MixSides(c, sides + 4 * r, knots[r], ColumnOf(mean[r]));
     us[r] = cost.us;
     spread[r] = cost.spread;
   }
@@ -112,8 +115,8 @@ GPUETA_CLONES void DecodeBlock(const DecodeRows& table, int rows, const std::int
     for (int r = 0; r < rows; ++r) MixRows(c, table.alone, knots[r], sides + 4 * r);
 #pragma GCC ivdep
     for (int r = 0; r < rows; ++r) {
-      const Log2Cost cost = MixSides(c, sides + 4 * r, knots[r], longest[r]);
-      const bool slower = (longest[r] > mean[r]) & (cost.us > us[r]);
+      const Log2Cost cost = MixSides(c, sides + 4 * r, knots[r], ColumnOf(longest[r]));
+      const bool slower = (ColumnOf(longest[r]) > ColumnOf(mean[r])) & (cost.us > us[r]);
       us[r] = Select(slower, cost.us, us[r]);
       spread[r] = Select(slower, cost.spread, spread[r]);
     }
@@ -130,6 +133,8 @@ GPUETA_CLONES void DecodeBlock(const DecodeRows& table, int rows, const std::int
 GPUETA_CLONES void DecodeOne(const DecodeRows& table, const DecodeRow& row, std::int32_t sequences, float mean,
                              float longest, float& p50_us, float& sigma) {
   const CostPlane::Columns& c = table.attention;
+  mean = ColumnOf(mean);
+  longest = ColumnOf(longest);
   Log2Cost cost = Mix(c, row.place, KnotBefore(c, mean), mean);
   if (longest > mean) {
     const Log2Cost alone = Mix(c, table.alone, KnotBefore(c, longest), longest);

@@ -76,7 +76,7 @@ struct DecodeRows {
 };
 
 // Steps of `sequences[r]` sequences, below by_sequences.size(), with contexts of
-// this mean and this longest, at least 1; `longest` null: as the mean. p50 with
+// this mean and this longest, below 1 taken for 1; `longest` null: as the mean. p50 with
 // overhead and sigma as StepLatency's; 0 for no sequence. One row gives the same
 // bits as many.
 void DecodeLatencies(const DecodeRows& table, std::size_t rows, const std::int32_t* sequences, const float* mean,

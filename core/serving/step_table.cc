@@ -118,8 +118,8 @@ void StepTable::DecodeLatencies(std::span<const std::int32_t> sequences, std::sp
 }
 
 StepLatency StepTable::Latency(const StepLoad& load) const {
-  const float mean = std::max(static_cast<float>(load.mean_context), 1.0F);
-  const float longest = std::max(static_cast<float>(load.longest_context), 1.0F);
+  const auto mean = std::max(static_cast<float>(load.mean_context), 1.0F);
+  const auto longest = std::max(static_cast<float>(load.longest_context), 1.0F);
   if (load.prefill.empty()) {
     float us = 0, sigma = 0;
     DecodeLatency(decode_rows(), DecodeRowOf(load.decode_sequences), static_cast<std::int32_t>(load.decode_sequences),
