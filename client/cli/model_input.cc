@@ -246,7 +246,10 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
   GPUETA_ASSIGN_OR_RETURN(HuggingFaceOptions options, OptionsOf(run));
   GPUETA_ASSIGN_OR_RETURN(const RunMode mode, ParseRunMode(run.mode));
   GPUETA_ASSIGN_OR_RETURN(std::vector<const NamedPass*> passes, PassesOf(run.passes));
-  if (mode == RunMode::kCompiled) passes.push_back(FindPass("fuse-elementwise"));
+  const NamedPass* const fuse = FindPass("fuse-elementwise");
+  // Compilers fuse what is run, forward and backward; what is fused already has no backward.
+  const bool fuses_last = mode == RunMode::kCompiled || (run.train && std::ranges::count(passes, fuse) > 0);
+  if (fuses_last) std::erase(passes, fuse);
   if (run.attention != "fused" && run.attention != "written-out") {
     return InvalidArgument("--attention: \"{}\" is not one of fused, written-out", run.attention);
   }
@@ -308,6 +311,12 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
       GPUETA_RETURN_IF_ERROR(RecomputeLayers(graph));
       log.Add("recompute layers", graph);
     }
+  }
+  if (fuses_last) {
+    fuse->apply(graph);
+    log.Add(fuse->name, graph);
+  }
+  if (run.train) {
     AddOptimiserStep(graph, *optimiser);
     log.Add("optimiser " + run.optimiser, graph);
     AccumulateGradients(graph);

@@ -33,7 +33,10 @@ class Run {
 
   bool Joins(std::size_t i) const {
     if (members_.empty()) return true;
-    const std::vector<int>& inputs = rewriter_.old(i).inputs;
+    const GraphNode& node = rewriter_.old(i);
+    const GraphNode& first = rewriter_.old(members_.front());
+    if (node.turn != first.turn || node.stage != first.stage) return false;
+    const std::vector<int>& inputs = node.inputs;
     return std::any_of(inputs.begin(), inputs.end(), [&](int input) { return IsMember(input) || IsRead(input, i); });
   }
   void Add(std::size_t i) { members_.push_back(i); }
@@ -63,18 +66,18 @@ class Run {
   // Tensors that the run reads: each once, whatever stays in the run not at all.
   std::int64_t Reads() const {
     std::set<int> seen;
-    std::int64_t unlisted = 0;  // of the graph's inputs, which are no nodes
+    std::int64_t unlisted = 0;  // inputs of the graph and parameters, which are no nodes
     for (const std::size_t i : members_) {
       const GraphNode& node = rewriter_.old(i);
-      std::int64_t operands =
-          OperandsOf(node) - std::ranges::count_if(node.inputs, [&](int at) { return IsMember(at); });
-      for (const int input : node.inputs) {
-        if (operands <= 0) break;
-        if (IsMember(input) || IsSmaller(input, node)) continue;
-        seen.insert(input);
+      const std::set<int> inputs(node.inputs.begin(), node.inputs.end());
+      std::int64_t operands = OperandsOf(node);
+      for (const int input : inputs) {
+        if (operands == 0) break;
+        if (IsSmaller(input, node)) continue;
+        if (!IsMember(input)) seen.insert(input);
         --operands;
       }
-      if (node.inputs.empty()) unlisted += OperandsOf(node);
+      unlisted += operands;
     }
     return static_cast<std::int64_t>(seen.size()) + unlisted;
   }
@@ -86,9 +89,12 @@ class Run {
            IsKnownNonNegative(Elements(node) - extent->rows * extent->cols);
   }
 
-  // Tensors that it writes: what is read outside of it, and what nothing reads.
-  std::int64_t Writes() const {
-    return std::ranges::count_if(members_, [this](std::size_t i) {
+  // Tensors of the size of `of` that it writes: what is read outside of it, and
+  // what nothing reads.
+  std::int64_t Writes(const GraphNode& of) const {
+    return std::ranges::count_if(members_, [&](std::size_t i) {
+      const std::optional<Extent> extent = OutputExtent(rewriter_.old(i));
+      if (extent.has_value() && extent->rows * extent->cols != Elements(of)) return false;
       std::int64_t inside = 0;
       for (const std::size_t reader : members_)
         inside += std::ranges::count(rewriter_.old(reader).inputs, static_cast<int>(i));
@@ -97,28 +103,37 @@ class Run {
   }
 
   void CloseMany() {
-    // The row operator of most elements, else the largest elementwise one.
+    // The row operator of most elements, else the largest elementwise one, of the
+    // widest type.
     std::size_t chosen = members_[0];
     std::vector<int> inputs;
     std::int64_t parameters = 0;
+    std::int64_t gradients = 0;
     for (const std::size_t i : members_) {
       const GraphNode& node = rewriter_.old(i);
+      const GraphNode& best = rewriter_.old(chosen);
       const auto row_wise = [this](std::size_t at) { return InfoOf(VectorOf(rewriter_.old(at))->op).row_wise; };
-      const bool larger = IsKnownNonNegative(Elements(node) - Elements(rewriter_.old(chosen)));
+      const bool wider = BitsOf(node.kernel.dtype).activation >= BitsOf(best.kernel.dtype).activation;
+      const bool larger = Elements(node) == Elements(best) ? wider : IsKnownNonNegative(Elements(node) - Elements(best));
       if (row_wise(i) != row_wise(chosen) ? row_wise(i) : larger) chosen = i;
       parameters += node.parameters;
+      gradients += node.gradients;
       for (const int input : node.inputs) {
         if (!IsMember(input)) inputs.push_back(rewriter_.Now(static_cast<std::size_t>(input)));
       }
     }
     GraphNode fused = rewriter_.old(chosen);
-    if (!InfoOf(VectorOf(fused)->op).row_wise) {
-      std::get<Vector>(fused.kernel.work).op = "add";
-      SetDimOf(fused, "operands", std::max<std::int64_t>(1, Reads() + Writes() - 1));
+    const VectorOpInfo info = InfoOf(VectorOf(fused)->op);
+    const std::int64_t writes = Writes(fused);
+    if (!info.row_wise || (info.one_result_per_row && writes > 0)) {
+      // Rows that are reduced and then written in full are normalised.
+      std::get<Vector>(fused.kernel.work).op = info.row_wise ? "rmsnorm" : "add";
+      SetDimOf(fused, "operands", std::max<std::int64_t>(1, Reads() + writes - 1));
     }
     fused.source_op = "fused";
     fused.inputs = inputs;
     fused.parameters = parameters;
+    fused.gradients = gradients;
     const int now = rewriter_.Append(std::move(fused));
     for (const std::size_t i : members_) rewriter_.Replace(i, now);
   }

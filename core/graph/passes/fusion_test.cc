@@ -103,6 +103,40 @@ TEST(FuseElementwiseTest, AMaskIsNoFullOperand) {
   EXPECT_EQ(DimOf(graph.nodes[2], "operands"), SymInt(1));
 }
 
+TEST(FuseElementwiseTest, RowsThatAreReducedAndWrittenInFullAreNormalised) {
+  // x + y, read elsewhere; its square, the mean of that, and x + y scaled by it.
+  Graph graph = Of({Product(64, 32, 32, {}), Product(64, 32, 32, {}), Over("add", {0, 1}, 64, 32, 2), Over("pow", {2}),
+                    Over("reduce", {3}), Over("rsqrt", {4}, 64, 1), Over("mul", {2, 5}), Product(64, 32, 32, {6}),
+                    Product(64, 32, 32, {2})});
+  FuseElementwise(graph);
+  ASSERT_TRUE(Validate(graph).ok());
+  ASSERT_THAT(Ops(graph), ElementsAre("gemm", "gemm", "rmsnorm", "gemm", "gemm"));
+  EXPECT_EQ(DimOf(graph.nodes[2], "operands"), SymInt(3));  // two read, the sum and what is normalised written
+}
+
+TEST(FuseElementwiseTest, APassThatEndsInNarrowerElementsIsOneOfTheWiderOnes) {
+  Graph graph = Of({Product(64, 32, 32, {}), Over("mul", {0}), Over("cast", {1}), Product(64, 32, 32, {2})});
+  for (const std::size_t wide : {0, 1, 2}) graph.nodes[wide].kernel.dtype = DType::kFp32;
+  graph.nodes[2].kernel.dtype = DType::kFp16;
+  FuseElementwise(graph);
+  ASSERT_THAT(Ops(graph), ElementsAre("gemm", "add", "gemm"));
+  EXPECT_EQ(graph.nodes[1].kernel.dtype, DType::kFp32);
+}
+
+TEST(FuseElementwiseTest, ParametersThatAreAsLargeAreRead) {
+  Graph graph = Of({Product(64, 32, 32, {}), Over("add", {0}, 64, 32, 2), Over("relu", {1}), Product(64, 32, 32, {2})});
+  FuseElementwise(graph);
+  ASSERT_THAT(Ops(graph), ElementsAre("gemm", "add", "gemm"));
+  EXPECT_EQ(DimOf(graph.nodes[1], "operands"), SymInt(2));
+}
+
+TEST(FuseElementwiseTest, ForwardAndBackwardStayApart) {
+  Graph graph = Of({Product(64, 32, 32, {}), Over("mul", {0}), Over("mul", {1})});
+  graph.nodes[2].turn = Turn::kBackward;
+  FuseElementwise(graph);
+  EXPECT_THAT(graph.nodes, SizeIs(3));
+}
+
 TEST(FuseElementwiseTest, ReadersOfOneInputThatDifferInSizeStayApart) {
   Graph graph = Of({Product(64, 32, 32, {}), Over("mul", {0}), Over("mul", {0}, 32, 32)});
   FuseElementwise(graph);
