@@ -191,6 +191,42 @@ TEST(BatchTest, EagerCallsLoseTheirFloorsKernelByKernel) {
   EXPECT_GT(us[1], us[0]);
 }
 
+// Plain products where linear layers and batched products were measured: what is
+// the same for all rows holds beyond the first block of them.
+TEST(BatchTest, ColumnsOfPlainProductsAgreeWithRows) {
+  Profile profile = testing::MakeTestProfile("h100-sxm");
+  for (Table& table : profile.tables) {
+    if (table.key.op != Op::kGemm) continue;
+    table.variants.push_back(table.variants[0]);
+    table.variants.push_back(table.variants[0]);
+    table.variants[1].label = "bmm";
+    table.variants[1].theta[1] *= 0.5F;
+    table.variants[2].label = "linear";
+    table.residual = {};
+  }
+  const Predictor predictor = MakePredictor({.profile = profile, .id = "layers"});
+  constexpr std::size_t kBlocksAndMore = 300;
+  std::vector<std::uint32_t> varying(kBlocksAndMore);
+  for (std::size_t i = 0; i < kBlocksAndMore; ++i) varying[i] = static_cast<std::uint32_t>(3 + 17 * i);
+  const std::uint32_t batch = 3, many = 5000, side = 1024;
+  for (const int varies : {0, 1, 2, 3}) {
+    KernelColumns columns{.prototype = Bf16(Gemm{}), .dims = {}, .rows = kBlocksAndMore};
+    columns.dims[0] = {&batch, 1};
+    columns.dims[1] = {&many, 1};
+    columns.dims[2] = columns.dims[3] = {&side, 1};
+    columns.dims[static_cast<std::size_t>(varies)] = varying;
+    std::vector<float> us(kBlocksAndMore);
+    ColumnsResult result{.p50_us = us};
+    ASSERT_EQ(predictor.EstimateColumns(columns, {}, result), absl::OkStatus());
+    for (std::size_t i = 0; i < kBlocksAndMore; ++i) {
+      Gemm work{.batch = batch, .m = many, .n = side, .k = side};
+      std::int64_t Gemm::*const dims[] = {&Gemm::batch, &Gemm::m, &Gemm::n, &Gemm::k};
+      work.*dims[varies] = varying[i];
+      ASSERT_EQ(us[i], static_cast<float>(predictor.EstimateKernel(Bf16(work))->latency_us.p50)) << varies << " " << i;
+    }
+  }
+}
+
 TEST(BatchTest, MoreLabelsThanABatchTellsApartAreStillAnswered) {
   const Predictor predictor = MakePredictor();
   std::vector<Kernel> kernels;

@@ -315,8 +315,9 @@ void Predictor::State::Answer(const Question& question, const float* work_us, Co
   AnswerBy(question.variant, question, work_us, input, output);
   if (question.variant.batched < 0) return;
   CompiledTable::Output batched;
-  CompiledTable::CutIntoSlices(*question.machine, input.block);
-  AnswerBy({.index = question.variant.batched}, question, work_us, input, batched);
+  CompiledTable::Input sliced = input;  // columns that are constant are loaded once for all blocks
+  CompiledTable::CutIntoSlices(*question.machine, sliced.block);
+  AnswerBy({.index = question.variant.batched}, question, work_us, sliced, batched);
   for (int r = 0; r < input.block.rows; ++r) {
     if (batched.p50_us[r] >= output.p50_us[r]) continue;
     output.p50_us[r] = batched.p50_us[r];
