@@ -35,7 +35,13 @@ inline void Store(Bf16* place, float value) {
 }
 
 inline float Silu(float x) { return x / (1 + std::exp(-x)); }
-inline float Remainder(float x, float by) { return x - by * std::trunc(x / by); }
+// The quotient may be rounded across a whole number, by a reciprocal as well.
+inline float Remainder(float x, float by) {
+  const float rest = x - by * std::trunc(x / by);
+  const float toward = std::copysign(by, x);
+  const float short_of_it = std::abs(rest) >= std::abs(by) ? rest - toward : rest;
+  return short_of_it * x < 0 ? short_of_it + toward : short_of_it;
+}
 
 constexpr float kHardSigmoidSlope = 1.0F / 6;
 constexpr float kModBy = 3;
