@@ -201,6 +201,26 @@ absl::Status Validate(const Graph& graph) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Operators that do not go along columns have no rows: a tensor of images is
+// written with rows of 14 pixels, but what was measured has rows of tokens, and
+// its cost of a row would be paid for each. So rows are taken together until they
+// are as long as those.
+void LengthenRows(Vector& vector) {
+  constexpr std::int64_t kLeastCols = 1024;
+  constexpr std::int64_t kMostTried = 4096;
+  if (vector.op == "embedding" || InfoOf(vector.op).row_wise || vector.rows < 2 || vector.cols < 1) return;
+  for (std::int64_t together = (kLeastCols + vector.cols - 1) / vector.cols;
+       together < std::min(vector.rows, kMostTried) && vector.cols < kLeastCols; ++together) {
+    if (vector.rows % together != 0) continue;
+    vector.rows /= together;
+    vector.cols *= together;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<Kernel> Bind(const GraphNode& node, const SymbolValues& values) {
   Kernel kernel = node.kernel;
   for (const GraphNode::SymbolicDim& dim : node.symbolic_dims) {
@@ -214,6 +234,7 @@ absl::StatusOr<Kernel> Bind(const GraphNode& node, const SymbolValues& values) {
     SetDim(kernel, dim.dim, *value);
   }
   if (node.costing != Costing::kFree) GPUETA_RETURN_IF_ERROR(InField("kernel", Validate(kernel)));
+  if (auto* vector = std::get_if<Vector>(&kernel.work)) LengthenRows(*vector);
   return kernel;
 }
 
