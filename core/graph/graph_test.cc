@@ -208,7 +208,7 @@ TEST(BindTest, RowsOfElementwiseOperatorsAreAsLongAsThoseThatWereMeasured) {
   };
   EXPECT_EQ(bound("add", 32 * 1024 * 14, 14), (Vector{.op = "add", .rows = 4096, .cols = 1568}));
   EXPECT_EQ(bound("add", 4096, 4096).cols, 4096);
-  EXPECT_EQ(bound("softmax", 65536, 14).cols, 14);   // goes along them
+  EXPECT_EQ(bound("softmax", 65536, 14).cols, 14);    // goes along them
   EXPECT_EQ(bound("embedding", 65536, 64).cols, 64);  // each row is looked up
   EXPECT_EQ(bound("add", 1'000'003, 14).cols, 14);    // a prime
   EXPECT_EQ(bound("add", 8, 14).cols, 14);

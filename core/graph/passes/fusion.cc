@@ -114,7 +114,8 @@ class Run {
       const GraphNode& best = rewriter_.old(chosen);
       const auto row_wise = [this](std::size_t at) { return InfoOf(VectorOf(rewriter_.old(at))->op).row_wise; };
       const bool wider = BitsOf(node.kernel.dtype).activation >= BitsOf(best.kernel.dtype).activation;
-      const bool larger = Elements(node) == Elements(best) ? wider : IsKnownNonNegative(Elements(node) - Elements(best));
+      const bool larger =
+          Elements(node) == Elements(best) ? wider : IsKnownNonNegative(Elements(node) - Elements(best));
       if (row_wise(i) != row_wise(chosen) ? row_wise(i) : larger) chosen = i;
       parameters += node.parameters;
       gradients += node.gradients;
