@@ -130,6 +130,14 @@ class Device : public SimulatedDevice {
       Wait(appointment, stream, [] {});
     });
   }
+  bool HasGraphOf(const void* convener) const override {
+    return std::ranges::any_of(graphs_, [convener](const auto& graph) {
+      return std::ranges::any_of(graph.second, [convener](const Node& node) {
+        const auto* appointment = std::get_if<Appointment>(&node);
+        return appointment != nullptr && appointment->meeting->convener == convener;
+      });
+    });
+  }
 
   absl::StatusOr<StreamHandle> CreateStream() override {
     Here();
