@@ -383,10 +383,12 @@ class SimulatedCard : public Card {
     return clocks;
   }
   absl::Status LockSmClocks(double, double highest_mhz) override {
+    if (!state_->gpu.sm_lock_allowed) return absl::PermissionDeniedError("SM clocks of a simulated card");
     state_->locked_sm_mhz = highest_mhz;
     return absl::OkStatus();
   }
   absl::Status ResetSmClocks() override {
+    if (!state_->gpu.sm_lock_allowed) return absl::PermissionDeniedError("SM clocks of a simulated card");
     state_->locked_sm_mhz = 0;
     return absl::OkStatus();
   }
@@ -396,6 +398,7 @@ class SimulatedCard : public Card {
     return absl::OkStatus();
   }
   absl::Status ResetMemoryClocks() override {
+    if (!state_->gpu.memory_lock_allowed) return absl::PermissionDeniedError("memory clocks of a simulated card");
     state_->locked_memory_mhz = 0;
     return absl::OkStatus();
   }
