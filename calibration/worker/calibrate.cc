@@ -11,8 +11,7 @@
 #include "calibration/backends/measure.h"
 #include "core/base/errors.h"
 #include "core/fit/fit.h"
-#include "core/ops/launch.h"
-#include "core/ops/table_key.h"
+#include "core/measurements/table_of.h"
 #include "core/sampling/sampling.h"
 
 namespace gpueta {
@@ -41,7 +40,7 @@ std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const s
   std::vector<Measurement> known;
   known.reserve(workload.size());
   for (const MeasuredKernel& kernel : workload) {
-    if (GradientOf(kernel.measurement.kernel).empty()) known.push_back(kernel.measurement);  // tables have no others
+    if (TableOf(kernel.measurement).has_value()) known.push_back(kernel.measurement);
   }
   double total = 0;
   for (const auto& [kind, rows] : by_kind) total += WeightOf(kind.first, kind.second);
