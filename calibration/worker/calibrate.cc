@@ -100,9 +100,11 @@ class Campaign {
         clock_(clock),
         begin_us_(clock()) {}
 
-  // The distinct kernels of a model that runs as a whole.
+  // The distinct kernels of a model that runs as a whole, all its runs in one turn:
+  // pauses between them would be timed as a cold device.
   absl::StatusOr<std::vector<MeasuredKernel>> RunModel(const std::vector<Kernel>& kernels) {
     Report(0, "a model of the workload");
+    if (options_.wait_turn) GPUETA_RETURN_IF_ERROR(options_.wait_turn());
     GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph graph, MeasureGraph(backend_, kernels, kInPlace, clock_));
     std::vector<MeasuredKernel> results = MeanOfOccurrences(backend_, kernels, graph);
     for (MeasuredKernel& result : results) {

@@ -107,6 +107,27 @@ TEST(CalibrateTest, TheWorkloadIsMeasuredFirstAndCounts) {
   }
 }
 
+TEST(CalibrateTest, ModelsOfTheWorkloadWaitForTheirTurn) {
+  FakeBackend backend([](Sample sample, std::size_t) { return sample; });
+  std::vector<Kernel> model;
+  for (const std::int64_t rows : {100, 200}) {
+    model.push_back({.dtype = DType::kFp32, .work = Vector{.op = "relu", .rows = rows, .cols = 64}});
+  }
+  // A turn that another takes: nothing runs.
+  CalibrationOptions options{.budget = 2};
+  options.workload = {model, model};
+  options.wait_turn = [] { return Unavailable("the device is another's"); };
+  EXPECT_THAT(MessageOf(Calibrate(backend, Spec(), {}, options, backend.Clock()).status()), HasSubstr("another's"));
+  EXPECT_EQ(backend.runs(), 0U);
+  std::vector<std::size_t> runs_before;
+  options.wait_turn = [&] {
+    runs_before.push_back(backend.runs());
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Calibrate(backend, Spec(), {}, options, backend.Clock()).ok());
+  EXPECT_THAT(runs_before, ElementsAre(0U, testing::Gt(0U)));
+}
+
 TEST(CalibrateTest, StopsWhenTheTimeIsUpAndFitsWhatThereIs) {
   const Recording recording(200);
   const auto backend = recording.Open();
