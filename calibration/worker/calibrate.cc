@@ -11,8 +11,7 @@
 #include "calibration/backends/measure.h"
 #include "core/base/errors.h"
 #include "core/fit/fit.h"
-#include "core/ops/launch.h"
-#include "core/ops/table_key.h"
+#include "core/measurements/table_of.h"
 #include "core/sampling/sampling.h"
 
 namespace gpueta {
@@ -41,7 +40,7 @@ std::vector<Kernel> ChooseKernels(const std::vector<Kernel>& candidates, const s
   std::vector<Measurement> known;
   known.reserve(workload.size());
   for (const MeasuredKernel& kernel : workload) {
-    if (GradientOf(kernel.measurement.kernel).empty()) known.push_back(kernel.measurement);  // tables have no others
+    if (TableOf(kernel.measurement).has_value()) known.push_back(kernel.measurement);
   }
   double total = 0;
   for (const auto& [kind, rows] : by_kind) total += WeightOf(kind.first, kind.second);
@@ -101,9 +100,11 @@ class Campaign {
         clock_(clock),
         begin_us_(clock()) {}
 
-  // The distinct kernels of a model that runs as a whole.
+  // The distinct kernels of a model that runs as a whole, all its runs in one turn:
+  // pauses between them would be timed as a cold device.
   absl::StatusOr<std::vector<MeasuredKernel>> RunModel(const std::vector<Kernel>& kernels) {
     Report(0, "a model of the workload");
+    if (options_.wait_turn) GPUETA_RETURN_IF_ERROR(options_.wait_turn());
     GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph graph, MeasureGraph(backend_, kernels, kInPlace, clock_));
     std::vector<MeasuredKernel> results = MeanOfOccurrences(backend_, kernels, graph);
     for (MeasuredKernel& result : results) {

@@ -24,7 +24,7 @@ struct CalibrationOptions {
   std::vector<std::vector<Kernel>> workload;
   std::vector<Kernel> asked;  // measured whatever is chosen besides, if the backend can; part of the budget
   std::uint64_t seed = 0;
-  // Called before each kernel; returns when it may be measured (turn.h).
+  // Called before each model of the workload and each kernel; returns when it may be measured (turn.h).
   std::function<absl::Status()> wait_turn;
   // Where each kernel is written as soon as it is measured, and what is written there
   // already is not measured again; null: nowhere. Models of the workload are run anyway.

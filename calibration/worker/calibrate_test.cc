@@ -12,6 +12,7 @@
 #include "calibration/backends/testing_fake_backend.h"
 #include "calibration/worker/candidates.h"
 #include "core/base/errors.h"
+#include "core/device/catalogue.h"
 #include "core/feedback/error_summary.h"
 #include "core/predict/compiled_table.h"
 #include "core/predict/predictor.h"
@@ -19,8 +20,11 @@
 namespace gpueta {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 using testing_util::FakeBackend;
 
@@ -101,6 +105,27 @@ TEST(CalibrateTest, TheWorkloadIsMeasuredFirstAndCounts) {
     EXPECT_TRUE(kernel.work == recording.kernels[40].work || kernel.work == recording.kernels[41].work);
     EXPECT_EQ(calibration->measurements[static_cast<std::size_t>(i)].source, "model");
   }
+}
+
+TEST(CalibrateTest, ModelsOfTheWorkloadWaitForTheirTurn) {
+  FakeBackend backend([](Sample sample, std::size_t) { return sample; });
+  std::vector<Kernel> model;
+  for (const std::int64_t rows : {100, 200}) {
+    model.push_back({.dtype = DType::kFp32, .work = Vector{.op = "relu", .rows = rows, .cols = 64}});
+  }
+  // A turn that another takes: nothing runs.
+  CalibrationOptions options{.budget = 2};
+  options.workload = {model, model};
+  options.wait_turn = [] { return Unavailable("the device is another's"); };
+  EXPECT_THAT(MessageOf(Calibrate(backend, Spec(), {}, options, backend.Clock()).status()), HasSubstr("another's"));
+  EXPECT_EQ(backend.runs(), 0U);
+  std::vector<std::size_t> runs_before;
+  options.wait_turn = [&] {
+    runs_before.push_back(backend.runs());
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Calibrate(backend, Spec(), {}, options, backend.Clock()).ok());
+  EXPECT_THAT(runs_before, ElementsAre(0U, testing::Gt(0U)));
 }
 
 TEST(CalibrateTest, StopsWhenTheTimeIsUpAndFitsWhatThereIs) {
@@ -239,6 +264,58 @@ class AnyBackend : public FakeBackend {
   AnyBackend() : FakeBackend([](Sample sample, std::size_t) { return sample; }) {}
   absl::Status Supports(const Kernel&) const override { return absl::OkStatus(); }
 };
+
+// As cuDNN's attention, which has 16-bit types only, beside experts in any type.
+class GpuLike : public AnyBackend {
+ public:
+  absl::Status Supports(const Kernel& kernel) const override {
+    const bool half = kernel.dtype == DType::kBf16 || kernel.dtype == DType::kFp16;
+    return kernel.op() != Op::kAttention || half ? absl::OkStatus() : absl::UnimplementedError("attention in 16 bits");
+  }
+};
+
+// How many there are by op and type, attention by phase.
+std::map<std::string, std::size_t> KindsOf(const std::vector<Kernel>& kernels) {
+  std::map<std::string, std::size_t> kinds;
+  for (const Kernel& kernel : kernels) {
+    std::string kind = fmt::format("{} {}", Name(kernel.op()), Name(kernel.dtype));
+    const auto* attention = std::get_if<Attention>(&kernel.work);
+    if (attention != nullptr && attention->phase == Attention::Phase::kDecode) kind += " decode";
+    ++kinds[kind];
+  }
+  return kinds;
+}
+
+absl::StatusOr<std::vector<Kernel>> PlannedFor(const DeviceSpec& spec, DType dtype,
+                                               const std::vector<std::vector<Kernel>>& workload = {}) {
+  return GenerateCandidates(GpuLike(), spec, {.ops = PlannedOps(spec, workload), .dtype = dtype, .per_op = 200});
+}
+
+TEST(CandidatesTest, AGpuIsAskedForAttentionAndExpertsInATypeThatItHas) {
+  const DeviceSpec gpu = Catalogue::BuiltIn().Get("h100-sxm").value();
+  const auto fp32 = KindsOf(PlannedFor(gpu, DType::kFp32).value());
+  for (const char* kind :
+       {"gemm fp32", "conv2d fp32", "vector fp32", "attention bf16", "attention bf16 decode", "moe fp32"}) {
+    EXPECT_TRUE(fp32.contains(kind)) << kind;
+  }
+  EXPECT_FALSE(fp32.contains("attention fp32"));
+  const auto fp16 = KindsOf(PlannedFor(gpu, DType::kFp16).value());
+  EXPECT_TRUE(fp16.contains("attention fp16"));
+  EXPECT_FALSE(fp16.contains("attention bf16"));
+}
+
+TEST(CandidatesTest, AttentionAndExpertsAreLeftOutWhereTheyAreNotWanted) {
+  const DeviceSpec gpu = Catalogue::BuiltIn().Get("h100-sxm").value();
+  const Kernel product = {.dtype = DType::kFp16, .work = Gemm{.m = 64, .n = 64, .k = 64}};
+  const Kernel experts = {.dtype = DType::kFp16,
+                          .work = Moe{.num_tokens = 8, .hidden_size = 1024, .inter_size = 512, .num_experts = 8}};
+  EXPECT_THAT(PlannedOps(gpu, {{product}}), ElementsAre(Op::kGemm, Op::kConv2d, Op::kVector));
+  EXPECT_THAT(PlannedOps(gpu, {{product}, {experts}}), AllOf(Contains(Op::kMoe), Not(Contains(Op::kAttention))));
+  EXPECT_THAT(PlannedOps(Spec(), {}), ElementsAre(Op::kGemm, Op::kConv2d, Op::kVector));
+  // Asked for by themselves.
+  const auto only = GenerateCandidates(GpuLike(), gpu, {.ops = {Op::kVector}, .per_op = 50}).value();
+  for (const Kernel& kernel : only) EXPECT_EQ(kernel.op(), Op::kVector);
+}
 
 // Convolutions by the gradient that their name asks for.
 std::map<std::string, int> ConvolutionsOf(const std::vector<Kernel>& kernels) {

@@ -48,6 +48,18 @@ std::optional<Kernel> AsRun(const Graph& graph, std::size_t node, Kernel kernel)
 
 }  // namespace
 
+std::vector<Op> PlannedOps(const DeviceSpec& spec, const std::vector<std::vector<Kernel>>& workload) {
+  std::vector<Op> ops = {Op::kGemm, Op::kConv2d, Op::kVector};
+  if (IsCpu(spec)) return ops;
+  for (const Op op : {Op::kAttention, Op::kMoe}) {
+    const bool occurs = std::ranges::any_of(workload, [op](const std::vector<Kernel>& model) {
+      return std::ranges::any_of(model, [op](const Kernel& kernel) { return kernel.op() == op; });
+    });
+    if (workload.empty() || occurs) ops.push_back(op);
+  }
+  return ops;
+}
+
 absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, const DeviceSpec& spec,
                                                        const CandidateOptions& options) {
   std::vector<std::pair<Op, DType>> kinds;
@@ -58,10 +70,15 @@ absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, c
   }
   std::vector<Kernel> candidates;
   for (const auto& [op, dtype] : kinds) {
-    GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> generated,
-                            GenerateShapes(op, dtype, options.per_op, options.seed));
-    for (const Kernel& kernel : generated) {
-      if (backend.Supports(kernel).ok() && RooflineUs(kernel, spec) <= options.longest_us) candidates.push_back(kernel);
+    std::vector<DType> choices = {dtype};
+    if (op == Op::kAttention || op == Op::kMoe) choices.insert(choices.end(), {DType::kBf16, DType::kFp16});
+    for (const DType choice : choices) {
+      GPUETA_ASSIGN_OR_RETURN(std::vector<Kernel> generated, GenerateShapes(op, choice, options.per_op, options.seed));
+      std::erase_if(generated, [&backend](const Kernel& kernel) { return !backend.Supports(kernel).ok(); });
+      if (generated.empty()) continue;
+      std::erase_if(generated, [&](const Kernel& kernel) { return RooflineUs(kernel, spec) > options.longest_us; });
+      candidates.insert(candidates.end(), generated.begin(), generated.end());
+      break;
     }
   }
   return candidates;

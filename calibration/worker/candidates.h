@@ -14,8 +14,15 @@
 
 namespace gpueta {
 
+// What is worth measuring on a device besides a workload (WorkloadModels; empty: none is
+// given): products, convolutions and vector operators, and on a GPU attention and mixtures
+// of experts, unless there is a workload without them.
+std::vector<Op> PlannedOps(const DeviceSpec& spec, const std::vector<std::vector<Kernel>>& workload);
+
 struct CandidateOptions {
-  std::vector<Op> ops = {Op::kGemm, Op::kConv2d, Op::kVector};
+  std::vector<Op> ops;  // of generated kernels
+  // Attention and mixtures of experts are in bf16 or else fp16 where the backend has none
+  // of them in this type.
   DType dtype = DType::kFp32;
   std::size_t per_op = 2000;
   // Kernels that the data sheet says take longer are left out: they cost more

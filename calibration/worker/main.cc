@@ -54,7 +54,8 @@ struct Args {
 
 // The kernels a replay can answer; generated shapes elsewhere.
 absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, ManifestKernels& own_kernels,
-                                                  const Backend& backend, const DeviceSpec& spec) {
+                                                  const Backend& backend, const DeviceSpec& spec,
+                                                  const std::vector<std::vector<Kernel>>& workload) {
   constexpr std::string_view kReplay = "replay:";
   if (args.device.starts_with(kReplay)) {
     GPUETA_ASSIGN_OR_RETURN(const std::vector<Measurement> rows,
@@ -64,6 +65,7 @@ absl::StatusOr<std::vector<Kernel>> CandidatesFor(const Args& args, ManifestKern
     return kernels;
   }
   CandidateOptions options;
+  options.ops = PlannedOps(spec, workload);
   options.dtype = ParseDType(args.dtype).value();
   options.seed = args.seed;
   GPUETA_ASSIGN_OR_RETURN(std::vector<Kernel> candidates, OwnKernelCandidates(own_kernels, backend, spec, options));
@@ -284,10 +286,11 @@ absl::Status Run(const Args& args) {
   GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
   fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count,
              spec.fp32_tflops, spec.mem_bandwidth_gb_s, spec.l2_mb);
-  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates, CandidatesFor(args, own_kernels, *backend, spec));
-  if (args.watch) return Watch(*backend, spec, candidates, args);
   CalibrationOptions options;
   GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload, {.train = args.train}));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates,
+                          CandidatesFor(args, own_kernels, *backend, spec, options.workload));
+  if (args.watch) return Watch(*backend, spec, candidates, args);
   std::optional<Journal> journal;
   if (!args.journal.empty()) {
     GPUETA_ASSIGN_OR_RETURN(journal, Journal::Open(args.journal, CampaignOf(args, *backend)));

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "core/base/errors.h"
+#include "core/measurements/table_of.h"
 #include "core/predict/compiled_table.h"
 #include "core/predict/predictor.h"
 
@@ -26,8 +28,6 @@ double MedianOf(std::vector<double> values) {
   const std::size_t n = values.size();
   return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
-
-TableKey KeyOfRow(const Measurement& row) { return KeyOf(row.kernel, row.timing); }
 
 // Rows of one kernel in one table, by the node that measured it.
 struct SameKernel {
@@ -65,7 +65,9 @@ NodeClass ClassOf(std::span<const NodeMeasurements> nodes) {
   std::map<TableKey, Kernels> tables;
   for (const NodeMeasurements& node : nodes) {
     for (const Measurement& row : node.rows) {
-      SameKernel& kernel = tables[KeyOfRow(row)][gpueta::Describe(row.kernel)];
+      const std::optional<TableKey> key = TableOf(row);
+      if (!key.has_value()) continue;
+      SameKernel& kernel = tables[*key][gpueta::Describe(row.kernel)];
       if (kernel.us_by_node.empty()) kernel.row = row;
       kernel.us_by_node[node.node].push_back(row.latency_us);
     }
@@ -100,10 +102,10 @@ std::vector<NodeDeviation> DeviationsFrom(const Profile& of_class, const NodeMea
                             nullptr);
   std::map<TableKey, std::vector<double>> ratios;
   for (const Measurement& row : node.rows) {
-    const TableKey key = KeyOfRow(row);
-    if (of_class.Find(key) == nullptr) continue;
+    const std::optional<TableKey> key = TableOf(row);
+    if (!key.has_value() || of_class.Find(*key) == nullptr) continue;
     const absl::StatusOr<Estimate> estimate = predictor.EstimateKernel(row.kernel, {.timing = row.timing});
-    if (estimate.ok()) ratios[key].push_back(std::log(row.latency_us / estimate->latency_us.p50));
+    if (estimate.ok()) ratios[*key].push_back(std::log(row.latency_us / estimate->latency_us.p50));
   }
   std::vector<NodeDeviation> deviations;
   for (const auto& [key, values] : ratios) {

@@ -98,5 +98,40 @@ TEST(NodeClassTest, ANodeIsComparedWithItsClassesProfile) {
   EXPECT_EQ(Outliers(slow, "slow"), 1);
 }
 
+// They have the shapes of forward convolutions, and take three times as long.
+TEST(NodeClassTest, GradientsAreNotJudgedByForwardTables) {
+  const auto convolutions = [](const std::string& name, const std::string& kernel, double us) {
+    NodeMeasurements node{.node = name};
+    for (std::int64_t i = 0; i < 40; ++i) {
+      Measurement row{.device = "cpu-test", .timing = Timing::kGraph};
+      row.kernel = {.dtype = DType::kFp32,
+                    .work = Conv2d{.batch = 1 + i % 8,
+                                   .in_channels = 64,
+                                   .height = 14 + i,
+                                   .width = 14,
+                                   .out_channels = 64,
+                                   .kernel_h = 3,
+                                   .kernel_w = 3},
+                    .launch = {.kernel = kernel}};
+      row.latency_us = us * (3 + static_cast<double>(CountsOf(row.kernel).flops.value()) / 0.2e6);
+      node.rows.push_back(row);
+    }
+    return node;
+  };
+  const DeviceSpec spec = {.slug = "cpu-test",
+                           .architecture = "CPU",
+                           .sm_count = 2,
+                           .boost_clock_mhz = 3000,
+                           .mem_bandwidth_gb_s = 20,
+                           .l2_mb = 32,
+                           .fp32_tflops = 0.2};
+  const Profile profile = FitProfile(spec, convolutions("class", "", 1).rows).value();
+  EXPECT_EQ(Outliers(DeviationsFrom(profile, convolutions("slow", "", 3)), "slow"), 1);
+  EXPECT_THAT(DeviationsFrom(profile, convolutions("trains", "cudnn_wgrad", 3)), testing::IsEmpty());
+  const std::vector<NodeMeasurements> nodes = {convolutions("a", "cudnn_wgrad", 3), convolutions("b", "cudnn_wgrad", 3),
+                                               convolutions("c", "cudnn_wgrad", 9)};
+  EXPECT_THAT(ClassOf(nodes).deviations, testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace gpueta

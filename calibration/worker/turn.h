@@ -19,7 +19,7 @@ struct TurnPolicy {
   double look_every_us = 2e6;
 };
 
-// Asked before each kernel. Time passes by `time`, which must be the backend's.
+// Asked before each kernel, or model that runs as a whole. Time passes by `time`, which must be the backend's.
 class WorkerTurn {
  public:
   WorkerTurn(Backend& backend, const TurnPolicy& policy, HostTime time);

@@ -7,6 +7,7 @@
 
 #include "core/base/errors.h"
 #include "core/feedback/nearest.h"
+#include "core/measurements/table_of.h"
 
 namespace gpueta::cli {
 namespace {
@@ -89,6 +90,12 @@ absl::StatusOr<Judged> Judge(const std::vector<Measurement>& rows, const EvalQue
                              Predictors* against) {
   Judged judged{.compared = against != nullptr};
   for (const Measurement& row : rows) {
+    if (!TableOf(row).has_value()) {
+      CountUnanswered(absl::UnimplementedError(fmt::format("line {}: {}: a gradient, of which there are no tables",
+                                                           row.line, gpueta::Describe(row.kernel))),
+                      "profile", judged.unanswered);
+      continue;
+    }
     absl::StatusOr<JudgedRow> first = Predict(row, question, predictors);
     if (!judged.compared) {
       if (question.leave_out && !first.ok()) {

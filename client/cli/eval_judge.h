@@ -24,7 +24,7 @@ struct EvalQuestion {
 // The figures of one side.
 report::EvalGroup SummaryOf(const std::vector<PredictedAndObserved>& pairs, std::uint64_t seed);
 
-// Rows that one side of a comparison could not answer.
+// Rows that one side of a comparison could not answer, or no profile: gradients.
 struct Unanswered {
   std::string side;    // the option that gave what cannot: "profile", "against" or "estimator NAME"
   std::string reason;  // of the first of them

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/base/errors.h"
@@ -15,18 +16,17 @@
 #include "core/fit/standardiser.h"
 #include "core/fit/table_fit.h"
 #include "core/fit/transferred_fit.h"
-#include "core/ops/launch.h"
+#include "core/measurements/table_of.h"
 
 namespace gpueta {
 namespace {
 
 using RowsByKey = std::map<TableKey, std::vector<const Measurement*>>;
 
-// Tables are about forward kernels, whose shapes gradients have.
 RowsByKey GroupByKey(std::span<const Measurement> rows) {
   RowsByKey groups;
   for (const Measurement& row : rows) {
-    if (GradientOf(row.kernel).empty()) groups[KeyOf(row.kernel, row.timing)].push_back(&row);
+    if (const std::optional<TableKey> key = TableOf(row); key.has_value()) groups[*key].push_back(&row);
   }
   return groups;
 }

@@ -4,6 +4,7 @@
 #include "core/base/errors.h"
 #include "core/fit/fit.h"
 #include "core/fit/pool_fit.h"
+#include "core/measurements/table_of.h"
 
 namespace gpueta {
 
@@ -17,7 +18,7 @@ absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
   std::map<std::string, std::int64_t> sources;
   for (const Measurement& row : rows) {
     // Links between devices are not in data sheets: collectives do not transfer.
-    if (row.kernel.op() == Op::kCollective) continue;
+    if (row.kernel.op() == Op::kCollective || !TableOf(row).has_value()) continue;
     if (!canonical.contains(row.device)) {
       GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, spec_of(row.device));
       canonical[row.device] = spec.slug;
@@ -27,8 +28,9 @@ absl::StatusOr<Profile> FitTransferProfile(std::span<const Measurement> rows,
     pooled.back().device = canonical[row.device];
     ++sources[row.source];
   }
+  if (pooled.empty()) return InvalidArgument("no measurements to pool: all are of gradients or collectives");
   std::map<TableKey, std::map<std::string, std::vector<const Measurement*>>> groups;  // key, device
-  for (const Measurement& row : pooled) groups[KeyOf(row.kernel, row.timing)][row.device].push_back(&row);
+  for (const Measurement& row : pooled) groups[*TableOf(row)][row.device].push_back(&row);
   Profile profile;
   profile.device = "transfer";
   profile.transfer = true;

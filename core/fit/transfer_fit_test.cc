@@ -199,5 +199,40 @@ TEST(TransferTest, TheInterGpuFormAnswersByName) {
   EXPECT_EQ(without.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// A gradient has the shape of its forward convolution and takes longer.
+TEST(TransferTest, GradientsArePooledWithNothing) {
+  std::vector<Measurement> forward;
+  for (const char* device : {"t4", "a100-pcie-40gb", "v100-pcie-32gb"}) {
+    for (std::int64_t i = 0; i < 40; ++i) {
+      Measurement row{.device = device, .timing = Timing::kGraph};
+      row.kernel = {.dtype = DType::kFp16,
+                    .work = Conv2d{.batch = 1 + i % 8,
+                                   .in_channels = 64,
+                                   .height = 14 + i,
+                                   .width = 14,
+                                   .out_channels = 64 * (1 + i % 3),
+                                   .kernel_h = 3,
+                                   .kernel_w = 3}};
+      row.latency_us = 3 + static_cast<double>(CountsOf(row.kernel).flops.value()) / 3e7;
+      forward.push_back(row);
+    }
+  }
+  std::vector<Measurement> both = forward;
+  for (Measurement row : forward) {
+    row.latency_us *= 3;
+    row.kernel.launch.kernel = "cudnn_dgrad";
+    both.push_back(row);
+  }
+  const auto spec_of = [](const std::string& slug) { return Catalogue::BuiltIn().Get(slug); };
+  const auto profile = FitTransferProfile(both, spec_of, {});
+  const auto alone = FitTransferProfile(forward, spec_of, {});
+  ASSERT_TRUE(profile.ok() && alone.ok()) << profile.status() << alone.status();
+  ASSERT_EQ(profile->tables.size(), 1U);
+  EXPECT_EQ(profile->tables[0].rows, alone->tables[0].rows);
+  EXPECT_EQ(profile->sources[0].rows, static_cast<std::int64_t>(forward.size()));
+  EXPECT_THAT(FitTransferProfile(std::span(both).subspan(forward.size()), spec_of, {}).status().message(),
+              ::testing::HasSubstr("gradients"));
+}
+
 }  // namespace
 }  // namespace gpueta

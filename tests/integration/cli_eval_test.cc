@@ -32,6 +32,18 @@ TEST_F(CliTest, EvalSaysWhenAProfileDoesNotAnswer) {
   EXPECT_THAT(judged.standard_output, HasSubstr("from the data sheet alone: 80"));
 }
 
+TEST_F(CliTest, EvalLeavesGradientsOut) {
+  const std::string header =
+      "device,source,timing,dtype,batch,in_channels,height,width,out_channels,kernel_h,kernel_w,kernel,latency_us\n";
+  const std::string gradient = "t4,test,kernel,fp16,8,64,28,28,64,3,3,cudnn_wgrad,90\n";
+  const std::string both = Write("both.csv", header + "t4,test,kernel,fp16,8,64,28,28,64,3,3,,30\n" + gradient);
+  EXPECT_EQ(RunJson({"eval", "--measurements", both})["n"], 1);
+  EXPECT_THAT(Run({"eval", "--measurements", both}).standard_output, HasSubstr("line 3: conv2d fp16 wgrad"));
+  const Outcome none = Run({"eval", "--measurements", Write("gradients.csv", header + gradient)});
+  EXPECT_NE(none.status, 0);
+  EXPECT_THAT(none.standard_error, HasSubstr("gradient"));
+}
+
 TEST_F(CliTest, EvalSaysHowSureItsFiguresAre) {
   const std::string rows = Write("rows.csv", kVectorHeader + AdditionsOn("t4", 40, 0.8));
   const json all = RunJson({"eval", "--measurements", rows});

@@ -29,13 +29,13 @@ class CapturedGraph {
     return status;
   }
   absl::Status Launch(StreamHandle stream) { return device_.LaunchGraph(graph_, stream); }
-
- private:
+  // Destroys it. Nothing if there is none.
   void Reset() {
     if (captured_) device_.DestroyGraph(graph_).IgnoreError();
     captured_ = false;
   }
 
+ private:
   CudaDevice& device_;
   GraphHandle graph_{};
   bool captured_ = false;

@@ -18,7 +18,8 @@ class CardSettings {
   virtual std::string id() const = 0;
   // NOT_FOUND for a setting that the card does not have.
   virtual absl::StatusOr<std::string> Read(std::string_view setting) const = 0;
-  // FAILED_PRECONDITION when the system does not let it be set.
+  // FAILED_PRECONDITION, PERMISSION_DENIED or UNIMPLEMENTED when the system does not let
+  // it be set; other errors where it may have been set nevertheless.
   virtual absl::Status Write(std::string_view setting, std::string_view value) = 0;
 };
 

@@ -43,6 +43,11 @@ std::string ProgramBeside() {
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "gpueta-card-guard";
 }
 
+// Of a write that was not let through, as opposed to one that failed on its way.
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status) || absl::IsUnimplemented(status);
+}
+
 // Until a byte comes, or the end.
 bool ReadByte(int file) {
   char byte = 0;
@@ -119,12 +124,17 @@ GuardedCard::~GuardedCard() {
 }
 
 absl::Status GuardedCard::Set(const std::string& setting, const std::string& value) {
-  if (!before_.contains(setting)) {
-    GPUETA_ASSIGN_OR_RETURN(const std::string before, card_->Read(setting));
-    GPUETA_RETURN_IF_ERROR(journal_.Append(card_->id(), {setting, before}));
-    before_.emplace(setting, before);
+  if (before_.contains(setting)) return card_->Write(setting, value);
+  GPUETA_ASSIGN_OR_RETURN(const std::string before, card_->Read(setting));
+  GPUETA_RETURN_IF_ERROR(journal_.Append(card_->id(), {setting, before}));
+  absl::Status written = card_->Write(setting, value);
+  // What cannot be set cannot be restored either: an entry of it would stay for ever.
+  if (IsRefusal(written)) {
+    const absl::StatusOr<std::string> after = card_->Read(setting);
+    if (after.ok() && *after == before && journal_.Withdraw().ok()) return written;
   }
-  return card_->Write(setting, value);
+  before_.emplace(setting, before);
+  return written;
 }
 
 absl::Status GuardedCard::Restore() {

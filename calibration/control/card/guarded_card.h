@@ -35,6 +35,8 @@ class GuardedCard {
   GuardedCard(const GuardedCard&) = delete;
   GuardedCard& operator=(const GuardedCard&) = delete;
 
+  // Errors as CardSettings::Read and Write. A setting that the card refuses and that is
+  // as it was leaves the journal as it was.
   absl::Status Set(const std::string& setting, const std::string& value);
   absl::Status Restore();
 

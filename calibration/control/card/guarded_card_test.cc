@@ -45,6 +45,64 @@ TEST(GuardedCardTest, ASettingIsJournalledBeforeItIsChanged) {
   EXPECT_THAT(text, HasSubstr("was sm_clock_mhz 1980\n"));
 }
 
+// A card whose settings fail in a chosen way, with effect or without.
+class Stubborn : public CardSettings {
+ public:
+  std::string id() const override { return "files:/nowhere"; }
+  absl::StatusOr<std::string> Read(std::string_view) const override { return value; }
+  absl::Status Write(std::string_view, std::string_view wanted) override {
+    if (takes_effect) value = wanted;
+    return absl::Status(code, "stubborn");
+  }
+
+  std::string value = "1980";
+  absl::StatusCode code = absl::StatusCode::kPermissionDenied;
+  bool takes_effect = false;
+};
+
+absl::StatusOr<SavedSettings> JournalIn(const SimulatedCard& place) {
+  std::ifstream file(std::filesystem::directory_iterator(place.state())->path());
+  return ParseSettingsJournal(std::string((std::istreambuf_iterator<char>(file)), {}));
+}
+
+TEST(GuardedCardTest, OnlyARefusalWithoutEffectLeavesNothingToRestore) {
+  struct Case {
+    absl::StatusCode code;
+    bool takes_effect;
+    std::size_t left;
+  };
+  for (const auto& [code, takes_effect, left] : {Case{absl::StatusCode::kPermissionDenied, false, 0},
+                                                 {absl::StatusCode::kUnimplemented, false, 0},
+                                                 {absl::StatusCode::kFailedPrecondition, false, 0},
+                                                 {absl::StatusCode::kPermissionDenied, true, 1},
+                                                 {absl::StatusCode::kInternal, false, 1}}) {
+    const SimulatedCard place;
+    auto card = std::make_unique<Stubborn>();
+    Stubborn& stubborn = *card;
+    const auto guarded = GuardedCard::Open(std::move(card), OptionsOf(place)).value();
+    stubborn.code = code;
+    stubborn.takes_effect = takes_effect;
+    EXPECT_EQ(guarded->Set("sm_clock_mhz", "900").code(), code);
+    EXPECT_EQ(JournalIn(place)->entries.size(), left) << absl::StatusCodeToString(code);
+    stubborn.code = absl::StatusCode::kOk;
+    EXPECT_EQ(guarded->Restore(), absl::OkStatus());
+  }
+}
+
+TEST(GuardedCardTest, ARefusedSettingLeavesTheEntriesOfOthers) {
+  const SimulatedCard place;
+  auto card = std::make_unique<Stubborn>();
+  Stubborn& stubborn = *card;
+  const auto guarded = GuardedCard::Open(std::move(card), OptionsOf(place)).value();
+  stubborn.code = absl::StatusCode::kOk;
+  ASSERT_TRUE(guarded->Set("sm_clock_mhz", "900").ok());
+  stubborn.code = absl::StatusCode::kUnimplemented;
+  EXPECT_FALSE(guarded->Set("memory_clock_mhz", "405").ok());
+  EXPECT_THAT(JournalIn(place)->entries, ::testing::ElementsAre(SavedSetting{"sm_clock_mhz", "1980"}));
+  stubborn.code = absl::StatusCode::kOk;
+  EXPECT_EQ(guarded->Restore(), absl::OkStatus());
+}
+
 // The child is killed while it holds changed settings; its guard must put them
 // back. A fork of this process, which has no threads.
 TEST(GuardedCardTest, TheGuardRestoresWhenItsProcessIsKilled) {

@@ -71,10 +71,11 @@ SettingsJournal::~SettingsJournal() {
 }
 
 SettingsJournal::SettingsJournal(SettingsJournal&& other) noexcept
-    : file_(std::exchange(other.file_, -1)), path_(std::move(other.path_)) {}
+    : file_(std::exchange(other.file_, -1)), bytes_before_(other.bytes_before_), path_(std::move(other.path_)) {}
 
 SettingsJournal& SettingsJournal::operator=(SettingsJournal&& other) noexcept {
   std::swap(file_, other.file_);
+  std::swap(bytes_before_, other.bytes_before_);
   std::swap(path_, other.path_);
   return *this;
 }
@@ -97,18 +98,24 @@ absl::StatusOr<SavedSettings> SettingsJournal::Read() const {
 absl::Status SettingsJournal::Append(std::string_view card, const SavedSetting& entry) {
   struct stat status {};
   std::string text;
-  if (fstat(file_, &status) == 0 && status.st_size == 0) {
+  if (fstat(file_, &status) != 0) return Unavailable("{}: cannot be looked at: {}", path_, std::strerror(errno));
+  if (status.st_size == 0) {
     GPUETA_ASSIGN_OR_RETURN(text, JournalHeader(card));
   }
   GPUETA_ASSIGN_OR_RETURN(const std::string line, JournalLine(entry));
+  bytes_before_ = status.st_size;
   GPUETA_RETURN_IF_ERROR(WriteAll(file_, text + line));
   if (fdatasync(file_) != 0) return Unavailable("{}: cannot be written: {}", path_, std::strerror(errno));
   return absl::OkStatus();
 }
 
-absl::Status SettingsJournal::Clear() {
-  if (ftruncate(file_, 0) != 0 || fdatasync(file_) != 0) {
-    return Unavailable("{}: cannot be emptied: {}", path_, std::strerror(errno));
+absl::Status SettingsJournal::Withdraw() { return CutTo(bytes_before_); }
+
+absl::Status SettingsJournal::Clear() { return CutTo(0); }
+
+absl::Status SettingsJournal::CutTo(off_t bytes) {
+  if (ftruncate(file_, bytes) != 0 || fdatasync(file_) != 0) {
+    return Unavailable("{}: cannot be cut to {} bytes: {}", path_, bytes, std::strerror(errno));
   }
   return absl::OkStatus();
 }

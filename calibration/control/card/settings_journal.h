@@ -1,6 +1,8 @@
 // What a card's settings were, on disk before they are changed.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -31,6 +33,8 @@ class SettingsJournal {
   absl::StatusOr<SavedSettings> Read() const;
   // On disk when it returns OK. The first entry also says which card.
   absl::Status Append(std::string_view card, const SavedSetting& entry);
+  // Makes it what it was before the last Append of this object, which nothing may follow.
+  absl::Status Withdraw();
   // Empties it.
   absl::Status Clear();
 
@@ -39,7 +43,11 @@ class SettingsJournal {
 
  private:
   SettingsJournal(int file, std::string path) : file_(file), path_(std::move(path)) {}
+  // To `bytes`, on disk when it returns OK.
+  absl::Status CutTo(off_t bytes);
+
   int file_ = -1;
+  off_t bytes_before_ = 0;  // the last Append
   std::string path_;
 };
 

@@ -170,6 +170,24 @@ TEST(CudaControlTest, AMemoryClockThatCannotBeLockedIsNoKnob) {
   EXPECT_FALSE(control->space().range(Knob::kMemoryClock).has_value());
   ASSERT_TRUE(control->Apply(With(*control, Knob::kCoreClock, 900)).ok());
   EXPECT_EQ(host.driver.state().locked_sm_mhz, 900);
+  EXPECT_EQ(control->Restore(), absl::OkStatus());
+  EXPECT_EQ(host.driver.state().locked_sm_mhz, 0);
+}
+
+// Nor can they be reset then: nothing may be left to restore.
+TEST(CudaControlTest, AfterClocksThatCannotBeLockedTheNextRunOpens) {
+  SimulatedGpu gpu;
+  gpu.memory_lock_allowed = false;
+  gpu.sm_lock_allowed = false;
+  Host host(gpu);
+  for (int run = 0; run < 2; ++run) {
+    const auto control = host.Open(true);
+    ASSERT_TRUE(control.ok()) << control.status();
+    const auto applied = (*control)->Apply(With(**control, Knob::kCoreClock, 900));
+    EXPECT_EQ(applied.status().code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_EQ((*control)->Restore(), absl::OkStatus());
+  }
+  EXPECT_EQ(ReplayStaleJournals(host.state_directory).value(), 0);
 }
 
 TEST(CudaControlTest, ClocksThatAnAdministratorSetAreLeftAlone) {

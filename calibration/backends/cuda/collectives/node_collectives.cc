@@ -59,8 +59,20 @@ class NodeCollectives::Ranks {
   StreamHandle stream(std::size_t rank) const { return streams_[rank]; }
   Communicators& communicators() { return *communicators_; }
   bool ended() const { return ended_; }
+  // The graphs of these ranks, by rank, which the connection must outlive.
+  void Add(const std::vector<std::unique_ptr<CapturedGraph>>& graphs) { graphs_.push_back(&graphs); }
+  void Remove(const std::vector<std::unique_ptr<CapturedGraph>>& graphs) { std::erase(graphs_, &graphs); }
+  // The graphs go first, whichever kernel's they are: NCCL waits for those that hold
+  // what its ranks do, without end.
   void End() {
-    if (!std::exchange(ended_, true)) communicators_->Abort();
+    if (std::exchange(ended_, true)) return;
+    for (const auto* graphs : graphs_) {
+      for (std::size_t rank = 0; rank < graphs->size(); ++rank) {
+        members_[rank]->device.Activate().IgnoreError();
+        (*graphs)[rank]->Reset();
+      }
+    }
+    communicators_->Abort();
   }
 
   // `act(rank)` on each, with its device the thread's.
@@ -80,6 +92,7 @@ class NodeCollectives::Ranks {
   std::vector<Member*> members_;
   std::vector<StreamHandle> streams_;
   std::unique_ptr<Communicators> communicators_;
+  std::vector<const std::vector<std::unique_ptr<CapturedGraph>>*> graphs_;  // of each kernel prepared
   bool ended_ = false;
 };
 
@@ -92,10 +105,12 @@ class NodeCollectives::Prepared : public PreparedKernel {
       events_.push_back(std::make_unique<Events>(device));
       graphs_.push_back(std::make_unique<CapturedGraph>(device));
     }
+    ranks_->Add(graphs_);
   }
   // Of each rank with its device the thread's.
   ~Prepared() override {
     const Home home(context_.device);
+    ranks_->Remove(graphs_);
     for (std::size_t rank = 0; rank < ranks_->size(); ++rank) {
       ranks_->member(rank).device.Activate().IgnoreError();
       graphs_[rank].reset();

@@ -38,10 +38,11 @@ class NodeCollectives {
 
   // Ready to run: as a CUDA graph on every rank (timing graph), call after call without
   // a pause (kernel: as nccl-tests times them), or each call on idle devices (eager). A
-  // sample is what the slowest rank takes, from when all have come together: one run that
-  // is not timed goes before. Its condition is that of the rank that fared worst.
-  // DEADLINE_EXCEEDED from a sample where a rank hangs, INTERNAL where the library says
-  // why; either ends these ranks' connection, and what is prepared next makes a new one.
+  // sample is what the slowest rank takes: from when all have come together (graph and
+  // kernel: one run that is not timed goes before), or from before the host begins to issue
+  // the call for the first rank, so with the host's time for all ranks (eager). Its condition is that of the rank that
+  // fared worst. DEADLINE_EXCEEDED from a sample where a rank hangs, INTERNAL where the library says why; either ends
+  // these ranks' connection, and what is prepared next makes a new one.
   absl::StatusOr<std::unique_ptr<PreparedKernel>> Prepare(const Kernel& kernel);
 
   // Of the other devices.

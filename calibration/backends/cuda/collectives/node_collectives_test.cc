@@ -122,6 +122,21 @@ TEST(NodeCollectivesTest, ARankThatNeverComesIsAnErrorThatEndsTheConnection) {
   EXPECT_EQ(node.peers[0]->FreeMemory().value(), SimulatedGpu().properties.memory_bytes);
 }
 
+// Of another kernel, too, that uses the same ranks.
+TEST(NodeCollectivesTest, GraphsAreGoneBeforeTheirRanksConnectionEnds) {
+  Node node(2, {}, {.timing = Timing::kGraph, .hung_after_us = 1e5});
+  const auto other = node.backend->Prepare(Of("all_gather", 1 << 20, 2)).value();
+  const auto hanging = node.backend->Prepare(Of("all_reduce", 1 << 20, 2)).value();
+  ASSERT_TRUE(other->TakeSample(4).ok());
+  ASSERT_TRUE(hanging->TakeSample(4).ok());
+  node.links.missing = 1;
+  EXPECT_EQ(hanging->TakeSample(8).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(node.links.aborted, 1U);
+  EXPECT_EQ(node.links.waits_for_graphs, 0U);
+  EXPECT_EQ(other->TakeSample(4).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(node.driver.state().current, node.own);
+}
+
 // The ranks are connected anew, and nothing of the broken connection is left.
 TEST(NodeCollectivesTest, WhatTheLibrarySaysIsToldAndTheNextOneStartsAfresh) {
   Node node(2, {.missing = 1, .breaks = "NVLink is down"}, {.hung_after_us = 1e5});

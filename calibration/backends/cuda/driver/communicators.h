@@ -46,6 +46,8 @@ class Communicators {
   // never come to their end. Never blocks.
   virtual absl::Status Health() = 0;
   // Ends what is under way, so that streams go on. Nothing can be enqueued any more.
+  // Destroy the graphs that captured an Enqueue before, and before the end of this
+  // object: NCCL from 2.26 on waits until they are gone, without end.
   virtual void Abort() = 0;
 };
 

@@ -14,7 +14,10 @@ class SimulatedCommunicators : public Communicators {
       : links_(links), devices_(std::move(devices)) {
     ++links_.connected;
   }
-  ~SimulatedCommunicators() override { ++links_.ended; }
+  ~SimulatedCommunicators() override {
+    NoteGraphs();
+    ++links_.ended;
+  }
   SimulatedCommunicators(const SimulatedCommunicators&) = delete;
   SimulatedCommunicators& operator=(const SimulatedCommunicators&) = delete;
 
@@ -23,7 +26,8 @@ class SimulatedCommunicators : public Communicators {
     if (aborted_) return FailedPrecondition("aborted");
     if (calls.size() != devices_.size() || streams.size() != devices_.size()) return Internal("not all ranks");
     const double us = SimulatedExchangeUs(links_, calls, dtype);
-    const auto meeting = std::make_shared<SimulatedMeeting>(SimulatedMeeting{.devices = devices_.size()});
+    const auto meeting =
+        std::make_shared<SimulatedMeeting>(SimulatedMeeting{.devices = devices_.size(), .convener = this});
     for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
       const double more_us = rank + 1 == devices_.size() ? links_.slow_rank_us : 0;
       if (static_cast<int>(rank) == links_.missing) continue;
@@ -35,11 +39,18 @@ class SimulatedCommunicators : public Communicators {
   }
   absl::Status Health() override { return links_.breaks.empty() ? absl::OkStatus() : Internal("{}", links_.breaks); }
   void Abort() override {
+    NoteGraphs();
     aborted_ = true;
     ++links_.aborted;
   }
 
  private:
+  void NoteGraphs() {
+    const bool held =
+        std::ranges::any_of(devices_, [this](SimulatedDevice* device) { return device->HasGraphOf(this); });
+    if (held) ++links_.waits_for_graphs;
+  }
+
   SimulatedLinks& links_;
   std::vector<SimulatedDevice*> devices_;
   bool aborted_ = false;

@@ -25,6 +25,7 @@ struct SimulatedLinks {
   std::size_t connected = 0;
   std::size_t ended = 0;
   std::size_t aborted = 0;
+  std::size_t waits_for_graphs = 0;  // ended or aborted while a graph held them: NCCL would hang
 };
 
 // start + steps·step + bytes over the links' rate, by what the ranks call.

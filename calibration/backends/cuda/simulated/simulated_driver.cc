@@ -130,6 +130,14 @@ class Device : public SimulatedDevice {
       Wait(appointment, stream, [] {});
     });
   }
+  bool HasGraphOf(const void* convener) const override {
+    return std::ranges::any_of(graphs_, [convener](const auto& graph) {
+      return std::ranges::any_of(graph.second, [convener](const Node& node) {
+        const auto* appointment = std::get_if<Appointment>(&node);
+        return appointment != nullptr && appointment->meeting->convener == convener;
+      });
+    });
+  }
 
   absl::StatusOr<StreamHandle> CreateStream() override {
     Here();
@@ -375,10 +383,12 @@ class SimulatedCard : public Card {
     return clocks;
   }
   absl::Status LockSmClocks(double, double highest_mhz) override {
+    if (!state_->gpu.sm_lock_allowed) return absl::PermissionDeniedError("SM clocks of a simulated card");
     state_->locked_sm_mhz = highest_mhz;
     return absl::OkStatus();
   }
   absl::Status ResetSmClocks() override {
+    if (!state_->gpu.sm_lock_allowed) return absl::PermissionDeniedError("SM clocks of a simulated card");
     state_->locked_sm_mhz = 0;
     return absl::OkStatus();
   }
@@ -388,6 +398,7 @@ class SimulatedCard : public Card {
     return absl::OkStatus();
   }
   absl::Status ResetMemoryClocks() override {
+    if (!state_->gpu.memory_lock_allowed) return absl::PermissionDeniedError("memory clocks of a simulated card");
     state_->locked_memory_mhz = 0;
     return absl::OkStatus();
   }

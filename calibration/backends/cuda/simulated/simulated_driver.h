@@ -21,6 +21,7 @@ struct SimulatedMeeting {
   using GoOn = std::function<double(double met_us)>;
 
   std::size_t devices = 0;
+  const void* convener = nullptr;  // whoever brings them together
   double latest_us = 0;
   std::vector<std::function<void(double met_us)>> waiting;
 
@@ -58,6 +59,8 @@ class SimulatedDevice : public CudaDevice {
   virtual absl::Status Enqueue(const SimulatedWork& work, StreamHandle stream) = 0;
   // The stream waits for the other devices, then goes on as `go_on` says.
   virtual void Meet(std::shared_ptr<SimulatedMeeting> meeting, SimulatedMeeting::GoOn go_on, StreamHandle stream) = 0;
+  // Whether a graph that is not destroyed has a meeting of `convener`.
+  virtual bool HasGraphOf(const void* convener) const = 0;
   virtual SimulatedState& state() = 0;
 };
 

@@ -61,7 +61,8 @@ struct SimulatedGpu {
   // SMs cannot run at all their clocks.
   std::vector<double> memory_clocks_mhz = {1200, 900, 600, 400};
   static constexpr double kFreeMemoryMhz = 500;
-  bool memory_lock_allowed = true;
+  bool memory_lock_allowed = true;  // and its reset
+  bool sm_lock_allowed = true;
   double contended_share = 0.6;  // of it, taken by copying on other SMs all the time
 
   double host_issue_us = 2.5;    // host time of one launch

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "calibration/backends/cuda/ops/cudnn/cached_keys.h"
 #include "calibration/backends/cuda/ops/cudnn/graph.h"
 
 namespace gpueta::cudnn {
@@ -261,10 +262,6 @@ absl::Status BuildBackward(Graph& graph, const Attention& attention, cudnnDataTy
 }
 
 }  // namespace
-
-bool IsCached(const Attention& attention) {
-  return attention.phase == Attention::Phase::kDecode || attention.kv_len > attention.query_len;
-}
 
 absl::Status SupportsAttention(const Attention& attention, DType dtype, Pass pass, std::size_t version) {
   if (dtype != DType::kFp16 && dtype != DType::kBf16) {

@@ -106,13 +106,9 @@ absl::StatusOr<std::unique_ptr<Graph>> MakeConvolution(const Api& api, cudnnHand
 // UNIMPLEMENTED saying what keeps cuDNN of this version (91900 is 9.19.0) from the kernel.
 absl::Status SupportsAttention(const Attention& attention, DType dtype, Pass pass, std::size_t version);
 
-// Whether keys and values, most of them at least, are from earlier steps: then they lie one
-// behind the other in the weights.
-bool IsCached(const Attention& attention);
-
 // Fused attention, forward or backward; causal forward behind a cached prefix too, where
-// the last query sees all keys. Operands: forward queries, keys and values, then the
-// output; with
+// the last query sees all keys. Operands: forward queries, keys and values (one behind the
+// other in the weights where they are cached: cached_keys.h), then the output; with
 // statistics the logarithm of each row's sum follows it. Backward queries, keys, values,
 // then output, its gradient and the statistics one behind the other; the output holds the
 // gradients of queries, keys and values. Rows are stored by batch, row, head. What follows
