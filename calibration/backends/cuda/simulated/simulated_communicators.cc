@@ -1,7 +1,9 @@
 #include "calibration/backends/cuda/simulated/simulated_communicators.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/base/errors.h"
 
@@ -16,6 +18,7 @@ class SimulatedCommunicators : public Communicators {
   }
   ~SimulatedCommunicators() override {
     NoteGraphs();
+    LetGo();
     ++links_.ended;
   }
   SimulatedCommunicators(const SimulatedCommunicators&) = delete;
@@ -28,6 +31,8 @@ class SimulatedCommunicators : public Communicators {
     const double us = SimulatedExchangeUs(links_, calls, dtype);
     const auto meeting =
         std::make_shared<SimulatedMeeting>(SimulatedMeeting{.devices = devices_.size(), .convener = this});
+    std::erase_if(meetings_, [](const std::weak_ptr<SimulatedMeeting>& past) { return past.expired(); });
+    meetings_.push_back(meeting);
     for (std::size_t rank = 0; rank < devices_.size(); ++rank) {
       const double more_us = rank + 1 == devices_.size() ? links_.slow_rank_us : 0;
       if (static_cast<int>(rank) == links_.missing) continue;
@@ -41,6 +46,7 @@ class SimulatedCommunicators : public Communicators {
   void Abort() override {
     NoteGraphs();
     aborted_ = true;
+    LetGo();
     ++links_.aborted;
   }
 
@@ -51,8 +57,16 @@ class SimulatedCommunicators : public Communicators {
     if (held) ++links_.waits_for_graphs;
   }
 
+  // Those who wait for a rank that never comes hold the meeting they wait at.
+  void LetGo() {
+    for (const std::weak_ptr<SimulatedMeeting>& at : meetings_) {
+      if (const std::shared_ptr<SimulatedMeeting> meeting = at.lock()) std::exchange(meeting->waiting, {}).clear();
+    }
+  }
+
   SimulatedLinks& links_;
   std::vector<SimulatedDevice*> devices_;
+  std::vector<std::weak_ptr<SimulatedMeeting>> meetings_;
   bool aborted_ = false;
 };
 
