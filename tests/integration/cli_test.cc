@@ -144,6 +144,21 @@ TEST_F(CliTest, PassesAreChosenByNameAndShown) {
                 AllOf(HasSubstr("fuse-all"), HasSubstr("fuse-residual-norms")));
 }
 
+// What is fused already has no backward.
+TEST_F(CliTest, ATrainingStepIsFusedBehindItsBackwardPass) {
+  const auto passes = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"predict", kBert, "--device", "t4", "--batch", "1", "--seq", "32", "--train",
+                                     "--optimiser", "none", "--explain"});
+    return RunJson(options)["passes"].get<std::vector<std::string>>();
+  };
+  const std::vector<std::string> eager = passes({});
+  EXPECT_THAT(eager.at(0), HasSubstr("backward"));
+  for (const auto& fused : {passes({"--mode", "compiled"}), passes({"--passes", "fuse-elementwise"})}) {
+    EXPECT_EQ(fused.at(0), eager.at(0));
+    EXPECT_THAT(fused.at(1), HasSubstr("fuse-elementwise"));
+  }
+}
+
 TEST_F(CliTest, OptionsThatWouldChangeNothingAreErrors) {
   const std::string trace = GPUETA_SOURCE_DIR "/tests/data/traces/resnet18_b1_64px_infer.pt.trace.json";
   ExpectOneLine(Run({"predict", kResnet, "--device", "t4", "--batch", "1", "--kv-dtype", "fp8"}),
