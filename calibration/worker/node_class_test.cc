@@ -84,15 +84,18 @@ TEST(NodeClassTest, AFewKernelsAreNoEvidence) {
   for (const NodeDeviation& deviation : ClassOf(nodes).deviations) EXPECT_FALSE(deviation.outlier);
 }
 
+DeviceSpec TestSpec() {
+  return {.slug = "cpu-test",
+          .architecture = "CPU",
+          .sm_count = 2,
+          .boost_clock_mhz = 3000,
+          .mem_bandwidth_gb_s = 20,
+          .l2_mb = 32,
+          .fp32_tflops = 0.2};
+}
+
 TEST(NodeClassTest, ANodeIsComparedWithItsClassesProfile) {
-  const DeviceSpec spec = {.slug = "cpu-test",
-                           .architecture = "CPU",
-                           .sm_count = 2,
-                           .boost_clock_mhz = 3000,
-                           .mem_bandwidth_gb_s = 20,
-                           .l2_mb = 32,
-                           .fp32_tflops = 0.2};
-  const Profile profile = FitProfile(spec, Node("class").rows).value();
+  const Profile profile = FitProfile(TestSpec(), Node("class").rows).value();
   for (const NodeDeviation& d : DeviationsFrom(profile, Node("fine"))) EXPECT_FALSE(d.outlier) << Describe(d);
   const std::vector<NodeDeviation> slow = DeviationsFrom(profile, Node("slow", 1.2));
   EXPECT_EQ(Outliers(slow, "slow"), 1);
@@ -118,14 +121,7 @@ TEST(NodeClassTest, GradientsAreNotJudgedByForwardTables) {
     }
     return node;
   };
-  const DeviceSpec spec = {.slug = "cpu-test",
-                           .architecture = "CPU",
-                           .sm_count = 2,
-                           .boost_clock_mhz = 3000,
-                           .mem_bandwidth_gb_s = 20,
-                           .l2_mb = 32,
-                           .fp32_tflops = 0.2};
-  const Profile profile = FitProfile(spec, convolutions("class", "", 1).rows).value();
+  const Profile profile = FitProfile(TestSpec(), convolutions("class", "", 1).rows).value();
   EXPECT_EQ(Outliers(DeviationsFrom(profile, convolutions("slow", "", 3)), "slow"), 1);
   EXPECT_THAT(DeviationsFrom(profile, convolutions("trains", "cudnn_wgrad", 3)), testing::IsEmpty());
   const std::vector<NodeMeasurements> nodes = {convolutions("a", "cudnn_wgrad", 3), convolutions("b", "cudnn_wgrad", 3),
