@@ -200,16 +200,23 @@ def one_device(tool, graphs, cells, rows, device, folder):
 
 
 def ladder(tool, graphs, times, mode, base, folder):
-    """{rung: score} of the models that are not in the half whose times are known."""
+    """{rung: score} of the models that are not in the half whose times are known; None: the rung has no form of a kernel."""
     known = sorted(times)[::2]
     rows = [times[model] for model in known]
     half = folder / "half.profile"
     tool("fit", "--device", rows[0]["device"], "--base", base, "--model-measurements",
          write_rows(folder / "half.csv", rows), *graph_options(graphs, rows), "--out", half)
     profiles = {rung: ("--profiles", SHIPPED) for rung in UNMEASURED} | {rung: ("--profile", half) for rung in FROM_HALF}
-    return {rung: score([(*predict(tool, graphs[model, mode], row, *options, "--estimator", rung),
-                          float(row["latency_ms"])) for model, row in times.items() if model not in known])
-            for rung, options in profiles.items()}
+    scores = {}
+    for rung, options in profiles.items():
+        try:
+            scores[rung] = score([(*predict(tool, graphs[model, mode], row, *options, "--estimator", rung),
+                                   float(row["latency_ms"])) for model, row in times.items() if model not in known])
+        except RuntimeError as error:
+            if f"no {rung} form" not in str(error):
+                raise
+            scores[rung] = None
+    return scores
 
 
 def mean(scores, shots, field):
@@ -240,14 +247,18 @@ def markdown(results):
 def markdown_ladder(results):
     """MAPE and Spearman of each rung, by device, over the half of the models that was not measured."""
     rungs = (*UNMEASURED, *FROM_HALF)
+    def cells(scores):
+        if None in scores:
+            return "– | –"
+        return f"{100 * statistics.fmean(s['mape'] for s in scores):.1f} | {statistics.fmean(s['spearman'] for s in scores):.3f}"
+
     lines = [f"| times | device | {' | '.join(f'{rung}: MAPE | Spearman' for rung in rungs)} |",
              f"|---|---|{'--:|' * 2 * len(rungs)}"]
     for kind in KINDS:
         for device, found in results.items():
             some = [s["ladder"] for name, s in found.items() if name.endswith(kind)]
             if some:
-                lines.append(f"| {kind} | {device} | " + " | ".join(
-                    f"{100 * mean(some, rung, 'mape'):.1f} | {mean(some, rung, 'spearman'):.3f}" for rung in rungs) + " |")
+                lines.append(f"| {kind} | {device} | {' | '.join(cells([s[rung] for s in some]) for rung in rungs)} |")
     return lines
 
 
