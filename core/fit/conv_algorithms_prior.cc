@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "core/fit/boosted_trees.h"
@@ -170,10 +171,10 @@ Eigen::MatrixXd ShapeFeatures(const TableData& data, const std::vector<Row>& row
   return features;
 }
 
+using Thetas = std::array<std::vector<double>, kClasses>;  // empty: the class is not fitted
+
 class ConvAlgorithmsPrior : public Prior {
  public:
-  using Thetas = std::array<std::vector<double>, kClasses>;  // empty: the class is not fitted
-
   ConvAlgorithmsPrior(Thetas thetas, Classifier classifier, std::map<std::uint32_t, Probabilities> of_rows)
       : thetas_(std::move(thetas)), classifier_(std::move(classifier)), of_rows_(std::move(of_rows)) {}
 
@@ -236,23 +237,30 @@ std::map<std::uint32_t, Probabilities> HeldOutProbabilities(const TableData& dat
   return held_out;
 }
 
-}  // namespace
-
-std::unique_ptr<Prior> FitConvAlgorithmsPrior(const TableData& data, std::uint64_t seed) {
-  std::vector<Class> classes;
-  std::array<std::vector<std::size_t>, kClasses> of_class;
+// The kernels of a table by their class; nullopt where one has no name or fewer
+// than two classes have rows enough.
+struct KnownClasses {
+  std::vector<Class> of_row;
+  std::array<std::vector<std::size_t>, kClasses> members;
+};
+std::optional<KnownClasses> ClassesOf(const TableData& data) {
+  KnownClasses known;
   for (const Measurement* row : data.rows) {
-    if (row->kernel.launch.kernel.empty()) return nullptr;
+    if (row->kernel.launch.kernel.empty()) return std::nullopt;
     const Class cls = ClassOf(row->kernel.launch.kernel);
-    of_class[cls].push_back(classes.size());
-    classes.push_back(cls);
+    known.members[cls].push_back(known.of_row.size());
+    known.of_row.push_back(cls);
   }
-  if (std::count_if(of_class.begin(), of_class.end(), [](const auto& rows) { return rows.size() >= kMinRows; }) < 2)
-    return nullptr;
-  const std::vector<Row> rows = MakeRows(data);
-  ConvAlgorithmsPrior::Thetas thetas;
+  const auto enough = [](const auto& rows) { return rows.size() >= kMinRows; };
+  if (std::count_if(known.members.begin(), known.members.end(), enough) < 2) return std::nullopt;
+  return known;
+}
+
+// Each class's parameters, fitted to its rows.
+Thetas FitClasses(const TableData& data, const std::vector<Row>& rows, const KnownClasses& known) {
+  Thetas thetas;
   for (std::size_t c = 0; c < kClasses; ++c) {
-    const std::vector<std::size_t>& members = of_class[c];
+    const std::vector<std::size_t>& members = known.members[c];
     if (members.size() < kMinRows) continue;
     Eigen::VectorXd ln(static_cast<Eigen::Index>(members.size()));
     for (std::size_t i = 0; i < members.size(); ++i)
@@ -267,9 +275,59 @@ std::unique_ptr<Prior> FitConvAlgorithmsPrior(const TableData& data, std::uint64
                                         ln[static_cast<Eigen::Index>(i)];
                            });
   }
+  return thetas;
+}
+
+// Waves of the blocks that ran, in place of those of usual tiles.
+std::vector<Row> MakeLaunchedRows(const TableData& data) {
+  std::vector<Row> rows = MakeRows(data);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const Launch& launch = data.rows[r]->kernel.launch;
+    if (launch.blocks() <= 0) continue;
+    const double waves = static_cast<double>(launch.blocks()) / rows[r].machine.sms;
+    const Class cls = ClassOf(launch.kernel);
+    rows[r].whole[cls] = rows[r].bare[cls] * std::ceil(waves) / waves;
+  }
+  return rows;
+}
+
+class KnownAlgorithmsPrior : public Prior {
+ public:
+  KnownAlgorithmsPrior(Thetas thetas, std::unique_ptr<Prior> other)
+      : thetas_(std::move(thetas)), other_(std::move(other)) {}
+
+  Eigen::VectorXd Ln(const TableData& data) const override {
+    const std::vector<Row> rows = MakeLaunchedRows(data);
+    Eigen::VectorXd ln = other_->Ln(data);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const Class cls = ClassOf(data.rows[r]->kernel.launch.kernel);
+      if (!thetas_[cls].empty())
+        ln[static_cast<Eigen::Index>(r)] = std::log(LatencyUs(rows[r], cls, thetas_[cls].data()));
+    }
+    return ln;
+  }
+  Eigen::MatrixXd Features(const TableData& data) const override { return other_->Features(data); }
+
+ private:
+  Thetas thetas_;
+  std::unique_ptr<Prior> other_;
+};
+
+}  // namespace
+
+std::unique_ptr<Prior> FitConvAlgorithmsPrior(const TableData& data, std::uint64_t seed) {
+  const std::optional<KnownClasses> known = ClassesOf(data);
+  if (!known.has_value()) return nullptr;
+  const std::vector<Row> rows = MakeRows(data);
   const Eigen::MatrixXd x = ShapeFeatures(data, rows);
-  return std::make_unique<ConvAlgorithmsPrior>(std::move(thetas), Classifier(x, classes),
-                                               HeldOutProbabilities(data, x, classes, seed));
+  return std::make_unique<ConvAlgorithmsPrior>(FitClasses(data, rows, *known), Classifier(x, known->of_row),
+                                               HeldOutProbabilities(data, x, known->of_row, seed));
+}
+
+std::unique_ptr<Prior> FitKnownConvAlgorithms(const TableData& data, std::unique_ptr<Prior> other) {
+  const std::optional<KnownClasses> known = ClassesOf(data);
+  if (!known.has_value()) return nullptr;
+  return std::make_unique<KnownAlgorithmsPrior>(FitClasses(data, MakeLaunchedRows(data), *known), std::move(other));
 }
 
 }  // namespace gpueta

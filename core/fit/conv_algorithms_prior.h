@@ -19,4 +19,9 @@ namespace gpueta {
 // not show at least two classes.
 std::unique_ptr<Prior> FitConvAlgorithmsPrior(const TableData& data, std::uint64_t seed);
 
+// The same for rows that name their kernel: the form of its class alone, in whole
+// waves of the blocks of their grid. `other` answers for classes that were not
+// fitted, and has the features. nullptr as above.
+std::unique_ptr<Prior> FitKnownConvAlgorithms(const TableData& data, std::unique_ptr<Prior> other);
+
 }  // namespace gpueta

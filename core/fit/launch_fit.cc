@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "core/fit/conv_algorithms_prior.h"
 #include "core/fit/exact_model.h"
 #include "core/fit/family_fit.h"
 #include "core/fit/interval_fit.h"
@@ -84,6 +85,10 @@ LaunchFit FitLaunchResidual(const TableData& data, const Table& table, std::uint
   std::vector<std::unique_ptr<Prior>> priors;
   const LaunchPrior prior(table);
   priors.push_back(std::make_unique<LaunchPrior>(table));
+  if (data.key.op == Op::kConv2d) {
+    if (auto known = FitKnownConvAlgorithms(rows, std::make_unique<LaunchPrior>(table)); known != nullptr)
+      priors.push_back(std::move(known));
+  }
   const ExactModel exact = ExactModel::Fit(rows, std::move(priors), seed);
 
   std::vector<Measurement> storage;
