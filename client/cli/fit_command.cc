@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
@@ -25,7 +26,7 @@ struct FitArgs {
   std::string spec;
   std::vector<std::string> exclude;
   std::string out;
-  std::string base = "none";
+  std::string base = "auto";
   bool pool = false;
 };
 
@@ -56,13 +57,24 @@ std::set<std::string> Excluded(const FitArgs& args) {
   return excluded;
 }
 
-// The transfer profile among those in --base.
-absl::StatusOr<std::optional<Profile>> BaseOf(const FitArgs& args) {
-  if (args.base == "none") return std::nullopt;
-  GPUETA_ASSIGN_OR_RETURN(std::vector<LoadedProfile> profiles, LoadProfileDirectory(args.base));
-  for (LoadedProfile& loaded : profiles) {
-    if (loaded.profile.transfer) return std::move(loaded.profile);
+bool HasSeen(const Profile& transfer, const DeviceSpec& spec) {
+  return std::any_of(transfer.pool.begin(), transfer.pool.end(),
+                     [&](const DeviceSpec& seen) { return seen.slug == spec.slug; });
+}
+
+// The transfer profile among those in --base. By itself the one that is installed,
+// for GPUs that it was not fitted to: what it says of others would not be news.
+absl::StatusOr<std::optional<Profile>> BaseOf(const FitArgs& args, const DeviceSpec& spec, const Globals& globals) {
+  const bool automatic = args.base == "auto";
+  if (args.base == "none" || (automatic && IsCpu(spec))) return std::nullopt;
+  absl::StatusOr<std::vector<LoadedProfile>> profiles =
+      LoadProfileDirectory(automatic ? ProfileDirectory(globals) : args.base);
+  if (automatic && absl::IsNotFound(profiles.status())) return std::nullopt;
+  GPUETA_RETURN_IF_ERROR(profiles.status());
+  for (LoadedProfile& loaded : *profiles) {
+    if (loaded.profile.transfer && !(automatic && HasSeen(loaded.profile, spec))) return std::move(loaded.profile);
   }
+  if (automatic) return std::nullopt;
   return NotFound("--base: {} has no transfer profile; make one with fit --pool, or give --base none", args.base);
 }
 
@@ -103,13 +115,11 @@ absl::StatusOr<Profile> FitDevice(const FitArgs& args, const std::vector<Measure
 
 // What the pool's devices have in common was learnt from this one, too.
 void WarnIfSeen(const Profile& base, const DeviceSpec& spec) {
-  for (const DeviceSpec& seen : base.pool) {
-    if (seen.slug != spec.slug) continue;
-    fmt::print(stderr,
-               "gpueta: the transfer profile in --base was fitted to {} as well; for an honest test make one with fit "
-               "--pool --exclude {}\n",
-               spec.slug, spec.slug);
-  }
+  if (!HasSeen(base, spec)) return;
+  fmt::print(stderr,
+             "gpueta: the transfer profile in --base was fitted to {} as well; for an honest test make one with fit "
+             "--pool --exclude {}\n",
+             spec.slug, spec.slug);
 }
 
 // SOURCE_DATE_EPOCH (reproducible-builds.org) makes the file the same each time.
@@ -131,7 +141,7 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
     profile = FitPool(args, std::move(rows), options);
   } else {
     GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, ReadSpec(args.device, args.spec));
-    GPUETA_ASSIGN_OR_RETURN(const std::optional<Profile> base, BaseOf(args));
+    GPUETA_ASSIGN_OR_RETURN(const std::optional<Profile> base, BaseOf(args, spec, globals));
     if (base.has_value()) {
       options.base = &*base;
       const std::set<std::string> excluded = Excluded(args);
@@ -158,6 +168,9 @@ absl::Status Fit(const FitArgs& args, const Globals& globals) {
     fmt::print("{} times of whole models: {} to issue a kernel, {:.3g} GB/s to copy inputs\n", whole.rows,
                terminal::FormatUs(profile->host_issue_us), profile->host_copy_gb_s);
   }
+  if (options.base != nullptr)
+    fmt::print("learnt from {} other devices as well (--base none: from these rows alone)\n",
+               options.base->pool.size());
   fmt::print("{}profile {} of {} written to {}\n", table.Render(), id, profile->device, args.out);
   return absl::OkStatus();
 }
@@ -175,9 +188,12 @@ void AddFit(CLI::App& app, const Globals& globals, Chosen& chosen) {
   fit->add_option("--spec", args->spec, "CSV with the device's own spec row, for devices outside the catalogue")
       ->check(CLI::ExistingFile);
   auto* pool = fit->add_flag("--pool", args->pool, "Pool all devices of the files into a transfer profile");
-  auto* base = fit->add_option("--base", args->base,
-                               "Start from the transfer profile of this directory: right for a few measurements")
-                   ->capture_default_str();
+  auto* base =
+      fit->add_option(
+             "--base", args->base,
+             "Learn from other devices, too, by the transfer profile of this directory; auto: the installed one, "
+             "for GPUs that it was not fitted to; none: from the measurements alone")
+          ->capture_default_str();
   base->excludes(pool);
   fit->add_option("--exclude", args->exclude, "Devices that nothing is learnt from, e.g. for an honest test")
       ->delimiter(',');

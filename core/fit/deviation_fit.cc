@@ -62,7 +62,7 @@ Eigen::VectorXd PredictWithDeviation(const TableData& data, const Table& pooled,
   TableData scaled = data;
   scaled.scales.assign(data.rows.size(), Deviating(ScaleOf(device, data.key), deviation));
   Eigen::VectorXd ln = PredictFamily(scaled, pooled.variants);
-  if (pooled.residual.weights.empty()) return ln;
+  if (pooled.residual.weights.empty() || data.rows.empty()) return ln;
   const Eigen::MatrixXf features = data.Features().cast<float>();
   const Eigen::Map<const Eigen::VectorXd> weights(deviation.data() + kScaleDeviations,
                                                   static_cast<Eigen::Index>(deviation.size() - kScaleDeviations));

@@ -1,6 +1,8 @@
 #include "core/fit/exact_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -79,6 +81,23 @@ std::vector<double> BestWeights(const Eigen::MatrixXd& held_out, const Eigen::Ve
   return best;
 }
 
+// The same, but the columns from `own` on count only where they make the errors
+// less by more than one standard error of that: few rows always seem to say
+// something for them.
+Eigen::VectorXd BestWeights(const Eigen::MatrixXd& held_out, const Eigen::VectorXd& scale, Eigen::Index own) {
+  const auto as_vector = [&](std::vector<double> weights) {
+    weights.resize(static_cast<std::size_t>(held_out.cols()), 0);
+    return Eigen::VectorXd(Eigen::Map<const Eigen::VectorXd>(weights.data(), held_out.cols()));
+  };
+  const Eigen::VectorXd without = as_vector(BestWeights(held_out.leftCols(own), scale));
+  if (own == held_out.cols()) return without;
+  const Eigen::VectorXd with = as_vector(BestWeights(held_out, scale));
+  const Eigen::ArrayXd gain =
+      ((held_out * without).cwiseAbs() - (held_out * with).cwiseAbs()).cwiseQuotient(scale).array();
+  const double error = std::sqrt((gain - gain.mean()).square().mean() / static_cast<double>(gain.size()));
+  return gain.mean() > 2 * error ? with : without;
+}
+
 std::vector<Eigen::Index> RowsOfLabel(const TableData& data, int label) {
   std::vector<Eigen::Index> rows;
   for (std::size_t r = 0; r < data.label_of_row.size(); ++r) {
@@ -127,7 +146,8 @@ ExactModel::Learners ExactModel::FitLearners(const TableData& data, std::unique_
           BoostedTrees::Fit(features, tamed)};
 }
 
-ExactModel ExactModel::Fit(const TableData& data, std::vector<Variant> variants, std::uint64_t seed) {
+ExactModel ExactModel::Fit(const TableData& data, std::vector<Variant> variants, std::uint64_t seed,
+                           std::vector<std::unique_ptr<Prior>> others) {
   std::vector<std::unique_ptr<Prior>> priors;
   priors.push_back(MakeFamilyPrior(std::move(variants)));
   if (data.key.op == Op::kGemm) priors.push_back(FitGemmTilesPrior(data));
@@ -135,10 +155,18 @@ ExactModel ExactModel::Fit(const TableData& data, std::vector<Variant> variants,
     if (auto algorithms = FitConvAlgorithmsPrior(data, seed); algorithms != nullptr)
       priors.push_back(std::move(algorithms));
   }
-  return Fit(data, std::move(priors), seed);
+  const std::size_t own = priors.size();
+  std::move(others.begin(), others.end(), std::back_inserter(priors));
+  return Fit(data, std::move(priors), seed, own);
 }
 
 ExactModel ExactModel::Fit(const TableData& data, std::vector<std::unique_ptr<Prior>> priors, std::uint64_t seed) {
+  const std::size_t own = priors.size();
+  return Fit(data, std::move(priors), seed, own);
+}
+
+ExactModel ExactModel::Fit(const TableData& data, std::vector<std::unique_ptr<Prior>> priors, std::uint64_t seed,
+                           std::size_t own) {
   ExactModel model;
   const auto members = static_cast<Eigen::Index>(2 * priors.size());
   Eigen::MatrixXd held_out(data.size(), members);
@@ -147,8 +175,10 @@ ExactModel ExactModel::Fit(const TableData& data, std::vector<std::unique_ptr<Pr
     model.learners_.push_back(FitLearners(data, std::move(prior), seed, held_out.middleCols(member, 2)));
   }
   const GaussianProcess& of_family = model.learners_.front().gp;
-  model.weights_ = BestWeights(held_out, ErrorScale(LocalErrorOfRows(of_family, held_out.col(0))));
-  model.held_out_ln_ = held_out * Eigen::Map<const Eigen::VectorXd>(model.weights_.data(), members);
+  const Eigen::VectorXd weights = BestWeights(held_out, ErrorScale(LocalErrorOfRows(of_family, held_out.col(0))),
+                                              static_cast<Eigen::Index>(2 * own));
+  model.weights_.assign(weights.begin(), weights.end());
+  model.held_out_ln_ = held_out * weights;
   model.local_error_of_rows_ = LocalErrorOfRows(of_family, model.held_out_ln_);
   return model;
 }

@@ -21,8 +21,10 @@ namespace gpueta {
 // ln(latency) with the weights that cross-validation finds best.
 class ExactModel {
  public:
-  // `variants` is FitFamily(data). The cost is cubic in the number of rows.
-  static ExactModel Fit(const TableData& data, std::vector<Variant> variants, std::uint64_t seed);
+  // `variants` is FitFamily(data); `others` are priors from elsewhere. The cost is
+  // cubic in the number of rows.
+  static ExactModel Fit(const TableData& data, std::vector<Variant> variants, std::uint64_t seed,
+                        std::vector<std::unique_ptr<Prior>> others = {});
   // The same on any priors.
   static ExactModel Fit(const TableData& data, std::vector<std::unique_ptr<Prior>> priors, std::uint64_t seed);
 
@@ -38,6 +40,10 @@ class ExactModel {
   double noise_variance() const { return learners_.front().gp.noise_variance(); }
 
  private:
+  // `own`: how many of the priors are the rows' own.
+  static ExactModel Fit(const TableData& data, std::vector<std::unique_ptr<Prior>> priors, std::uint64_t seed,
+                        std::size_t own);
+
   struct OfLabel {
     int label = 0;
     Standardiser standardise;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -128,9 +129,12 @@ absl::StatusOr<Profile> FitProfile(const DeviceSpec& spec, std::span<const Measu
     const Table* pooled = options.base == nullptr ? nullptr : options.base->Find(key);
     const bool transfers =
         pooled != nullptr && !pooled->pooling.deviations.empty() && data.size() <= kMostTransferredRows;
+    std::vector<std::unique_ptr<Prior>> others;
+    if (transfers && data.size() >= kMostlyOwnRows)
+      others.push_back(FitPooledPrior(data, *pooled, options.base->pool, spec, without));
     Table& table = profile.tables.emplace_back(
-        transfers ? FitTransferred(data, *pooled, options.base->pool, spec, without, options.seed)
-                  : FitTable(data, options.seed));
+        transfers && others.empty() ? FitTransferred(data, *pooled, options.base->pool, spec, without, options.seed)
+                                    : FitTable(data, options.seed, std::move(others)));
     table.kernel_wise = FitKernelWise(own, spec);
     table.layer_wise = FitLayerWise(own, spec);
   }

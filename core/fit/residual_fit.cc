@@ -79,9 +79,9 @@ double LostBy(const Residual& network, const Lessons& unseen, const Eigen::Vecto
 }
 
 ResidualFit Distilled(const TableData& data, const std::vector<Variant>& variants, const Eigen::VectorXd& family_ln,
-                      std::uint64_t seed) {
+                      std::uint64_t seed, std::vector<std::unique_ptr<Prior>> others) {
   const Eigen::VectorXd left_over = data.ln_us - family_ln;
-  const ExactModel exact = ExactModel::Fit(data, variants, seed);
+  const ExactModel exact = ExactModel::Fit(data, variants, seed, std::move(others));
   ResidualFit fit;
   fit.noise_ln = std::max(std::sqrt(exact.noise_variance()), kMinNoise);
   if (MeanAbsolute(exact.held_out_ln()) >= MeanAbsolute(left_over)) {
@@ -90,9 +90,9 @@ ResidualFit Distilled(const TableData& data, const std::vector<Variant>& variant
   }
   std::vector<Measurement> storage, unseen_storage, unlabelled_storage;
   const TableData synthetic = SyntheticShapes(data, kSyntheticShapes, seed, storage);
-  const TableData others = SyntheticShapes(data, kCheckedShapes, seed + 1, unseen_storage);
+  const TableData unseen_shapes = SyntheticShapes(data, kCheckedShapes, seed + 1, unseen_storage);
   const TableData more = SyntheticShapes(data, HasLabels(data) ? kUnlabelledShapes : 0, seed + 2, unlabelled_storage);
-  const Lessons unseen = At(others, others, variants, exact);
+  const Lessons unseen = At(unseen_shapes, unseen_shapes, variants, exact);
   Lessons rows = At(data, data, variants, exact);
   rows.spread = exact.local_error_of_rows();
   const Lessons shapes = At(synthetic, synthetic, variants, exact);
@@ -159,14 +159,14 @@ ResidualFit Trained(const TableData& data, const std::vector<Variant>& variants,
 }  // namespace
 
 ResidualFit FitResidual(const TableData& data, const std::vector<Variant>& variants, const Eigen::VectorXd& family_ln,
-                        std::uint64_t seed) {
+                        std::uint64_t seed, std::vector<std::unique_ptr<Prior>> others) {
   const Eigen::VectorXd left_over = data.ln_us - family_ln;
   if (data.size() < kMinRows) {
     ResidualFit fit;
     fit.held_out = HeldOutErrors(left_over);
     return fit;
   }
-  return data.size() <= kGaussianRows ? Distilled(data, variants, family_ln, seed)
+  return data.size() <= kGaussianRows ? Distilled(data, variants, family_ln, seed, std::move(others))
                                       : Trained(data, variants, left_over, seed);
 }
 

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "core/fit/interval_fit.h"
+#include "core/fit/prior.h"
 #include "core/fit/table_data.h"
 #include "core/profile/profile.h"
 
@@ -18,8 +21,8 @@ struct ResidualFit {
 // `variants` is FitFamily(data) and `family_ln` PredictFamily(data, variants).
 // Up to a few thousand rows: the exact model, distilled into a network over
 // synthetic shapes. More: the network
-// is trained on the rows themselves, some held back.
+// is trained on the rows themselves, some held back; `others` have no say then.
 ResidualFit FitResidual(const TableData& data, const std::vector<Variant>& variants, const Eigen::VectorXd& family_ln,
-                        std::uint64_t seed);
+                        std::uint64_t seed, std::vector<std::unique_ptr<Prior>> others = {});
 
 }  // namespace gpueta

@@ -61,7 +61,7 @@ void FillHull(const TableData& data, Table& table) {
   table.floor_us = static_cast<float>(std::exp(data.ln_us.minCoeff()));
 }
 
-Table FitTable(const TableData& data, std::uint64_t seed) {
+Table FitTable(const TableData& data, std::uint64_t seed, std::vector<std::unique_ptr<Prior>> others) {
   Table table;
   table.key = data.key;
   table.rows = std::count_if(data.rows.begin(), data.rows.end(),
@@ -70,7 +70,7 @@ Table FitTable(const TableData& data, std::uint64_t seed) {
   const std::vector<std::size_t> positions = RandomPositions(data.rows.size(), kFamilyRows, seed);
   table.variants = FitFamily(positions.size() == data.rows.size() ? data : data.Subset(positions));
   const Eigen::VectorXd family_ln = PredictFamily(data, table.variants);
-  ResidualFit residual = FitResidual(data, table.variants, family_ln, seed);
+  ResidualFit residual = FitResidual(data, table.variants, family_ln, seed, std::move(others));
   table.residual = std::move(residual.residual);
   table.interval = IntervalOf(residual.held_out, residual.noise_ln);
   table.cv_mape = static_cast<float>(MapeOf(residual.held_out));

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "core/fit/prior.h"
 #include "core/fit/table_data.h"
 #include "core/profile/profile.h"
 
 namespace gpueta {
 
-// Deterministic for equal rows and seed.
-Table FitTable(const TableData& data, std::uint64_t seed);
+// `others`: priors from elsewhere that the residual may go by, beside those of
+// the rows. Deterministic for equal rows and seed.
+Table FitTable(const TableData& data, std::uint64_t seed, std::vector<std::unique_ptr<Prior>> others = {});
 
 // Measured kernels answer with their measurement: what `predicted_ln` lacks,
 // shrunk by the noise of a measurement against the spread of such errors.

@@ -9,7 +9,10 @@
 #include "core/device/machine_of.h"
 #include "core/device/relatedness.h"
 #include "core/feedback/error_summary.h"
+#include "core/fit/exact_model.h"
+#include "core/fit/family_fit.h"
 #include "core/fit/fit.h"
+#include "core/fit/transferred_fit.h"
 #include "core/predict/compiled_table.h"
 #include "core/predict/predictor.h"
 #include "core/profile/transfer.h"
@@ -172,6 +175,44 @@ TEST(TransferTest, AFewRowsOfADeviceThatIsAsExpectedDoNoHarm) {
   }
   EXPECT_LE(sum / kDraws, before);
   EXPECT_GE(within, 19);
+}
+
+// What no form says: a library that is slow at narrow products, by turns along the depth.
+std::vector<Measurement> WithQuirk(std::vector<Measurement> rows, double size) {
+  for (Measurement& row : rows) {
+    const auto& work = std::get<Gemm>(row.kernel.work);
+    const double turns = std::sin(2 * std::log2(static_cast<double>(work.k)) + std::log2(static_cast<double>(work.n)));
+    row.latency_us *= std::exp(size * turns);
+  }
+  return rows;
+}
+
+TEST(TransferTest, WhereMostIsLearntFromOwnRowsOthersHelpOrAreDropped) {
+  const DeviceSpec spec = Spec("a100-pcie-80gb");
+  std::vector<Measurement> of_others;
+  unsigned seed = 300;
+  for (const char* slug : {"v100-pcie-32gb", "t4", "a100-pcie-40gb"}) {
+    const auto some = WithQuirk(Simulated(Spec(slug), 1, 400, seed++), 0.4);
+    of_others.insert(of_others.end(), some.begin(), some.end());
+  }
+  const Profile pool =
+      FitTransferProfile(of_others, [](const std::string& slug) { return Catalogue::BuiltIn().Get(slug); }).value();
+  const auto data_of = [&](const std::vector<Measurement>& rows) {
+    std::vector<const Measurement*> pointers;
+    for (const Measurement& row : rows) pointers.push_back(&row);
+    return MakeTableData(kKey, pointers, [&](const Measurement&) { return MachineOf(spec, kKey); });
+  };
+  const auto error = [&](double quirk, bool with_others) {
+    const auto rows = WithQuirk(Simulated(spec, 1, 120, 310), quirk);
+    const auto asked = WithQuirk(Simulated(spec, 1, 400, 311), quirk);
+    const TableData data = data_of(rows), unseen = data_of(asked);
+    std::vector<std::unique_ptr<Prior>> others;
+    if (with_others) others.push_back(FitPooledPrior(data, pool.tables[0], pool.pool, spec, {}));
+    const ExactModel model = ExactModel::Fit(data, FitFamily(data), 0, std::move(others));
+    return (model.Ln(unseen) - unseen.ln_us).cwiseAbs().mean();
+  };
+  EXPECT_LT(error(0.4, true), 0.8 * error(0.4, false));
+  EXPECT_LT(error(-0.4, true), 1.1 * error(-0.4, false));  // the opposite of what others do
 }
 
 TEST(TransferTest, OneRowIsEnoughToStart) {

@@ -31,8 +31,6 @@ constexpr double kNone = 0.25;
 constexpr double kAlone = 0.25;
 // Rows that the pool's error counts as where the rows' own is estimated.
 constexpr double kRowsOfPrior = 10;
-// Rows from which the device's own say more than others' do.
-constexpr Eigen::Index kMostlyOwn = 100;
 // Rows from which the exact model of them alone is tried, and what it is
 // distilled over.
 constexpr Eigen::Index kLeastForExact = 24;
@@ -192,7 +190,7 @@ void MixWithExact(const TableData& data, const Table& pooled, const DeviceSpec& 
   };
   std::vector<Measurement> storage;
   const auto [shape_x, shape_y] =
-      lesson(SyntheticShapes(data, data.size() < kMostlyOwn ? kFewShapes : kManyShapes, seed, storage));
+      lesson(SyntheticShapes(data, data.size() < kMostlyOwnRows ? kFewShapes : kManyShapes, seed, storage));
   const auto [row_x, row_y] = lesson(data);
   Eigen::MatrixXf x(shape_x.rows() + kRepeats * row_x.rows(), shape_x.cols());
   Eigen::VectorXf y(x.rows());
@@ -207,7 +205,32 @@ void MixWithExact(const TableData& data, const Table& pooled, const DeviceSpec& 
   for (Relative& relative : table.relatives) relative.weight *= static_cast<float>(share);
 }
 
+class PooledPrior : public Prior {
+ public:
+  PooledPrior(const Table& pooled, DeviceSpec device, std::vector<double> deviation)
+      : pooled_(pooled), device_(std::move(device)), deviation_(std::move(deviation)) {}
+  Eigen::VectorXd Ln(const TableData& data) const override {
+    TableData relabelled = data;
+    Relabel(pooled_, relabelled);
+    return PredictWithDeviation(relabelled, pooled_, device_, deviation_);
+  }
+  Eigen::MatrixXd Features(const TableData& data) const override { return data.Features(); }
+
+ private:
+  const Table& pooled_;
+  DeviceSpec device_;
+  std::vector<double> deviation_;
+};
+
 }  // namespace
+
+std::unique_ptr<Prior> FitPooledPrior(const TableData& data, const Table& pooled, std::span<const DeviceSpec> pool,
+                                      const DeviceSpec& device, std::span<const std::string> without) {
+  TableData relabelled = data;
+  Relabel(pooled, relabelled);
+  return std::make_unique<PooledPrior>(pooled, device,
+                                       PosteriorOf(relabelled, pooled, pool, device, without).deviation);
+}
 
 Table FitTransferred(const TableData& data, const Table& pooled, std::span<const DeviceSpec> pool,
                      const DeviceSpec& device, std::span<const std::string> without, std::uint64_t seed) {
@@ -216,7 +239,7 @@ Table FitTransferred(const TableData& data, const Table& pooled, std::span<const
   const Posterior posterior = PosteriorOf(relabelled, pooled, pool, device, without);
   Table table = posterior.table;
   if (data.size() >= kLeastForExact) MixWithExact(data, pooled, device, seed, posterior, table);
-  table.transferred = data.size() < kMostlyOwn;
+  table.transferred = data.size() < kMostlyOwnRows;
   table.rows = data.size();
   table.inter_gpu.clear();
   for (Eigen::Index d = 0; d < data.dims.cols(); ++d) {

@@ -1,9 +1,11 @@
 // A device's table from what other devices taught and its own few rows.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 
+#include "core/fit/prior.h"
 #include "core/fit/table_data.h"
 #include "core/profile/profile.h"
 
@@ -17,6 +19,14 @@ namespace gpueta {
 // errs on rows it did not see. Measured kernels are remembered. Deterministic.
 Table FitTransferred(const TableData& data, const Table& pooled, std::span<const DeviceSpec> pool,
                      const DeviceSpec& device, std::span<const std::string> without, std::uint64_t seed);
+
+// The same posterior as a prior of the residual, for tables with rows enough that
+// most is learnt from them. `pooled` must outlive it.
+std::unique_ptr<Prior> FitPooledPrior(const TableData& data, const Table& pooled, std::span<const DeviceSpec> pool,
+                                      const DeviceSpec& device, std::span<const std::string> without);
+
+// From so many rows on the device's own say more than others' do.
+inline constexpr Eigen::Index kMostlyOwnRows = 100;
 
 // With more rows than this, other devices have nothing to add.
 inline constexpr Eigen::Index kMostTransferredRows = 2500;
