@@ -35,6 +35,7 @@ struct Args {
   bool train = false;
   std::vector<std::string> own_kernels;  // manifests
   bool collectives = false;
+  std::size_t algorithms = 0;  // shapes
   std::string dtype = "fp32";
   std::string out;
   std::string measurements_out;
@@ -142,6 +143,7 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
                                 CalibrationOptions options, const Args& args) {
   options.budget = args.budget;
   options.time_budget_us = args.time_s * 1e6;
+  options.algorithm_shapes = args.algorithms;
   options.seed = args.seed;
   WorkerTurn turn(backend, {.max_duty = args.max_duty, .wait_for_idle = !args.even_if_busy}, RealTime());
   options.wait_turn = [&turn] { return turn.Wait(); };
@@ -156,6 +158,10 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
   fmt::print("measured {} kernels ({} disturbed at first, {} given up, {} could not run)\n",
              calibration->measurements.size(), calibration->disturbed, calibration->given_up,
              calibration->skipped.size());
+  if (args.algorithms > 0) {
+    fmt::print("{} more by algorithms that the library did not choose{}\n", calibration->alternatives.size(),
+               calibration->alternatives.empty() ? ": it has no choice, or the time was up" : "");
+  }
   if (calibration->slowed)
     fmt::print("the device was in a slower state than it can be; the profile describes that state\n");
   if (calibration->shared)
@@ -166,6 +172,8 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
   fmt::print("{}", table.Render());
   if (!args.measurements_out.empty())
     GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.measurements_out, calibration->measurements));
+  if (!args.measurements_out.empty() && !calibration->alternatives.empty())
+    GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.measurements_out + ".algorithms", calibration->alternatives));
   if (!args.node.empty() && !args.server.empty()) {
     GPUETA_RETURN_IF_ERROR(CompareWithClass(args, calibration->measurements));
   }
@@ -328,10 +336,15 @@ int main(int argc, char** argv) {
   app.add_flag("--collectives", args.collectives,
                "Measure collectives, too, over this GPU and the others of its kind here, which no other worker may "
                "measure meanwhile (NCCL)");
+  app.add_option(
+      "--algorithms", args.algorithms,
+      "Of products of so many shapes measure, besides what the library chooses, up to three other algorithms "
+      "each, on top of --budget and within --time (cuBLASLt) [none]");
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
   app.add_option("--out", args.out, "Write the profile to a file");
   app.add_option("--measurements-out", args.measurements_out,
-                 "Write what was measured to PREFIX.OP.csv, of one op to PREFIX itself");
+                 "Write what was measured to PREFIX.OP.csv, of one op to PREFIX itself; what --algorithms adds to "
+                 "PREFIX.algorithms, which is no part of what the device takes for a shape");
   app.add_option("--node", args.node, "Publish as the profile of this node, not of the device class");
   app.add_option("--timing", args.timing, "What is measured: eager, graph or kernel [as the device does it]");
   app.add_option("--max-duty", args.max_duty, "Largest share of time to use the device")
