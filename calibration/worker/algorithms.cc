@@ -119,8 +119,8 @@ std::vector<Kernel> AlternativesOf(Backend& backend, std::span<const Kernel> sha
   return alternatives;
 }
 
-void LearnAlgorithms(std::span<const Measurement> chosen, std::span<const Measurement> alternatives,
-                     std::uint64_t seed, Profile& profile) {
+void LearnAlgorithms(std::span<const Measurement> chosen, std::span<const Measurement> alternatives, std::uint64_t seed,
+                     Profile& profile) {
   for (Table& table : profile.tables) {
     const auto rows_of = [&](std::span<const Measurement> rows) {
       std::vector<const Measurement*> of_table;

@@ -22,7 +22,7 @@ std::vector<Kernel> AlternativesOf(Backend& backend, std::span<const Kernel> sha
 // to both what the library chose (`chosen`) and what it did not (`alternatives`), and
 // KernelConfig::selection_ln to its choices. Everything else of the tables is about what the library
 // chooses and stays as it is. Tables without alternatives are left alone.
-void LearnAlgorithms(std::span<const Measurement> chosen, std::span<const Measurement> alternatives,
-                     std::uint64_t seed, Profile& profile);
+void LearnAlgorithms(std::span<const Measurement> chosen, std::span<const Measurement> alternatives, std::uint64_t seed,
+                     Profile& profile);
 
 }  // namespace gpueta

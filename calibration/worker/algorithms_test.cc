@@ -107,8 +107,8 @@ TEST_F(Algorithms, TheLibrarysChoiceIsPredicted) {
   const Machine<double> machine = MachineOf(calibration_->profile.spec, TheTable().key);
   std::vector<KernelConfig> by_latency = TheTable().kernel_configs;
   for (KernelConfig& config : by_latency) config.selection_ln = 0;
-  std::map<std::string, int> times;            // by what the library chose
-  std::map<std::string, int> right;            // predicted
+  std::map<std::string, int> times;              // by what the library chose
+  std::map<std::string, int> right;              // predicted
   std::map<std::string, int> right_if_quickest;  // had it chosen by latency
   for (const Kernel& kernel : Products(2, 400)) {
     const std::string chosen = bench_->backend->Algorithms(kernel).front().launch.kernel;

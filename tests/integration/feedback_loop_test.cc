@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -116,8 +117,9 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
   const std::string recording = Record();
   Outcome outcome;
   std::thread worker([&] {
-    outcome = RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", "replay:" + recording, "--server", server_->address(),
-                                                   "--watch", "--tasks", "1", "--budget", "150"});
+    outcome = RunProgram(GPUETA_CALIBRATE_BINARY,
+                         {"--device", "replay:" + recording, "--server", server_->address(), "--watch", "--tasks", "1",
+                          "--budget", "150", "--journal", directory_.path() + "/journal"});
   });
   Observe(1, 200);
   EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_STABLE);
@@ -130,6 +132,7 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
   EXPECT_EQ(outcome.status, 0) << outcome.standard_error;
   EXPECT_THAT(outcome.standard_output, testing::HasSubstr("devices/t4/calibrationTasks/"));
   EXPECT_THAT(outcome.standard_output, testing::HasSubstr("active"));
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/journal"));  // the task is done
 
   Predict(shapes_[0]);
   EXPECT_NE(profile_, before);
