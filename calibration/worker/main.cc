@@ -8,11 +8,13 @@
 #include <filesystem>
 
 #include "calibration/backends/backends.h"
+#include "calibration/backends/cuda/driver/cuda_driver.h"
 #include "calibration/backends/device_lock.h"
 #include "calibration/backends/manifest/manifest_kernels.h"
 #include "calibration/control/card/settings_journal.h"
 #include "calibration/worker/calibrate.h"
 #include "calibration/worker/candidates.h"
+#include "calibration/worker/fleet.h"
 #include "calibration/worker/journal.h"
 #include "calibration/worker/node_class.h"
 #include "calibration/worker/tasks.h"
@@ -269,13 +271,33 @@ absl::Status Combine(const Args& args) {
   return args.server.empty() ? absl::OkStatus() : Publish(args, profile);
 }
 
-absl::Status Run(const Args& args) {
+constexpr std::string_view kAllGpus = "cuda:all";
+
+// One worker a GPU of this node, each called as this one was.
+absl::Status RunForAllGpus(const Args& args, const std::vector<std::string>& arguments) {
+  if (args.collectives) return InvalidArgument("--collectives: one worker measures those of a node; give cuda:N");
+  const absl::StatusOr<std::unique_ptr<CudaDriver>> driver = OpenCudaDriver();
+  if (!driver.ok())
+    return FailedPrecondition("{}: {}; use cpu or replay:FILE.csv", kAllGpus, MessageOf(driver.status()));
+  std::vector<std::vector<std::string>> workers;
+  for (int ordinal = 0; ordinal < (*driver)->DeviceCount(); ++ordinal) {
+    std::vector<std::string>& worker = workers.emplace_back(arguments);
+    const std::vector<std::string> own = ArgumentsOfGpu(
+        ordinal,
+        {.node = args.node, .out = args.out, .measurements_out = args.measurements_out, .journal = args.journal});
+    worker.insert(worker.end(), own.begin(), own.end());
+  }
+  return RunFleet("/proc/self/exe", workers, {.restart = args.watch});
+}
+
+absl::Status Run(const Args& args, const std::vector<std::string>& arguments) {
   if (args.server.empty() && args.out.empty())
     return InvalidArgument("nothing to do with the profile: give --server or --out");
   if (args.watch && (args.server.empty() || !args.out.empty() || args.once))
     return InvalidArgument("--watch takes its tasks from a server: give --server, and neither --out nor --once");
   GPUETA_RETURN_IF_ERROR(CheckArgs(args));
   if (!args.combine.empty()) return Combine(args);
+  if (args.device == kAllGpus) return RunForAllGpus(args, arguments);
   GPUETA_ASSIGN_OR_RETURN(const int replayed, ReplayStaleJournals(DefaultStateDirectory()));
   if (replayed > 0) fmt::print("settings that an emulation left behind were restored\n");
   std::string device = args.device;
@@ -390,7 +412,7 @@ int main(int argc, char** argv) {
     constexpr int kUsage = 2;
     return app.exit(error) == 0 ? 0 : kUsage;
   }
-  if (const absl::Status status = gpueta::Run(args); !status.ok()) {
+  if (const absl::Status status = gpueta::Run(args, {argv + 1, argv + argc}); !status.ok()) {
     fmt::print(stderr, "gpueta-calibrate: {}\n", gpueta::MessageOf(status));
     return 1;
   }

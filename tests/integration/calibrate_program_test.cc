@@ -46,7 +46,7 @@ TEST_F(CalibrateProgramTest, AutoPicksTheCpuAndSaysWhy) {
 }
 
 TEST_F(CalibrateProgramTest, AGpuThatIsNotThereIsOneClearLine) {
-  for (const char* device : {"cuda:0"}) {
+  for (const char* device : {"cuda:0", "cuda:all"}) {
     const Outcome outcome =
         RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", device, "--out", Path("gpu.profile")});
     ExpectOneLine(outcome, testing::AllOf(HasSubstr(std::string(device) + ": "), HasSubstr("CUDA"),
@@ -58,6 +58,8 @@ TEST_F(CalibrateProgramTest, AGpuThatIsNotThereIsOneClearLine) {
 TEST_F(CalibrateProgramTest, WhatCannotBeAskedForIsOneClearLine) {
   ExpectOneLine(RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", "cpu", "--l2", "cold", "--out", Path("p")}),
                 HasSubstr("--l2: \"cold\" is not model, warm or flushed"));
+  ExpectOneLine(RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", "cuda:all", "--collectives", "--out", Path("p")}),
+                HasSubstr("--collectives"));
 }
 
 }  // namespace
