@@ -55,6 +55,13 @@ TEST_F(CalibrateProgramTest, AGpuThatIsNotThereIsOneClearLine) {
   EXPECT_FALSE(std::filesystem::exists(Path("gpu.profile")));
 }
 
+// As a worker of one GPU is called by that of all.
+TEST_F(CalibrateProgramTest, OfTwoDevicesTheLastOneCounts) {
+  ExpectOneLine(RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", "cuda:all", "--device", "cuda:1", "--out", Path("a"),
+                                                     "--out", Path("b")}),
+                HasSubstr(" cuda:1: "));
+}
+
 TEST_F(CalibrateProgramTest, WhatCannotBeAskedForIsOneClearLine) {
   ExpectOneLine(RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", "cpu", "--l2", "cold", "--out", Path("p")}),
                 HasSubstr("--l2: \"cold\" is not model, warm or flushed"));
