@@ -45,8 +45,8 @@ TEST(ArgumentsOfGpuTest, FilesAndNodesAreApart) {
 
 TEST_F(FleetTest, AllRunAtTheSameTime) {
   // Each waits for the other to have begun.
-  const absl::Status status =
-      RunFleet(kShell, {Shell("touch a; until [ -e b ]; do :; done"), Shell("touch b; until [ -e a ]; do :; done")}, {});
+  const absl::Status status = RunFleet(
+      kShell, {Shell("touch a; until [ -e b ]; do :; done"), Shell("touch b; until [ -e a ]; do :; done")}, {});
   EXPECT_TRUE(status.ok()) << status;
 }
 
@@ -62,9 +62,9 @@ TEST_F(FleetTest, SaysHowManyFailedAndHow) {
 
 TEST_F(FleetTest, AWorkerThatFailsStartsAgainWhereAskedFor) {
   // Fails twice, then is content; the other is not started again.
-  const absl::Status status = RunFleet(
-      kShell, {Shell("echo x >> tries; [ $(wc -l < tries) -ge 3 ]"), Shell("echo y >> once")},
-      {.restart = true, .restart_after_s = 0});
+  const absl::Status status =
+      RunFleet(kShell, {Shell("echo x >> tries; [ $(wc -l < tries) -ge 3 ]"), Shell("echo y >> once")},
+               {.restart = true, .restart_after_s = 0});
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(Text("tries"), "x\nx\nx\n");
   EXPECT_EQ(Text("once"), "y\n");
@@ -73,11 +73,11 @@ TEST_F(FleetTest, AWorkerThatFailsStartsAgainWhereAskedFor) {
 TEST_F(FleetTest, AskedToEndItPassesThatOn) {
   // One of them asks once the other is there to be asked.
   const std::string parent = std::to_string(getpid());
-  const absl::Status status =
-      RunFleet(kShell,
-               {Shell("trap 'echo ended > ended; exit 1' TERM; touch there; while :; do :; done"),
-                Shell("trap 'exit 1' TERM; until [ -e there ]; do :; done; kill -TERM " + parent + "; while :; do :; done")},
-               {.restart = true, .restart_after_s = 0});
+  const absl::Status status = RunFleet(
+      kShell,
+      {Shell("trap 'echo ended > ended; exit 1' TERM; touch there; while :; do :; done"),
+       Shell("trap 'exit 1' TERM; until [ -e there ]; do :; done; kill -TERM " + parent + "; while :; do :; done")},
+      {.restart = true, .restart_after_s = 0});
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(Text("ended"), "ended\n");
 }

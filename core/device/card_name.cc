@@ -90,8 +90,8 @@ std::vector<std::string> CardsCalled(const NamedCard& card, const Catalogue& cat
     std::ranges::set_difference(said.words, own.words, std::back_inserter(missing));
     std::ranges::set_difference(own.words, said.words, std::back_inserter(besides));
     std::ranges::set_intersection(own.words, said.words, std::back_inserter(shared));
-    const bool same_model = std::ranges::any_of(shared, NamesModel) ||
-                            (!shared.empty() && missing.empty() && besides.empty());
+    const bool same_model =
+        std::ranges::any_of(shared, NamesModel) || (!shared.empty() && missing.empty() && besides.empty());
     if (!same_model || (!missing.empty() && !known) || !Fits(card, said, entry.spec, own)) continue;
     const auto sxm = static_cast<std::size_t>(
         std::ranges::count_if(besides, [](const std::string& word) { return word.starts_with("sxm"); }));

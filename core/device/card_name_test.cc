@@ -84,8 +84,7 @@ TEST(CardNameTest, NamesOfTheCatalogueMeanTheirOwnDevice) {
   int clear = 0;
   for (const CatalogueEntry& entry : Catalogue::BuiltIn().entries()) {
     const DeviceSpec& spec = entry.spec;
-    const auto cards =
-        CardsCalled({spec.name, spec.sm_count, static_cast<std::int64_t>(spec.memory_gb * 0x1p30)});
+    const auto cards = CardsCalled({spec.name, spec.sm_count, static_cast<std::int64_t>(spec.memory_gb * 0x1p30)});
     EXPECT_THAT(cards, testing::Contains(spec.slug)) << spec.name;
     clear += cards.size() == 1 ? 1 : 0;
   }

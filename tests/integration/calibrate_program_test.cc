@@ -11,11 +11,11 @@
 namespace gpueta {
 namespace {
 
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using testing_util::Outcome;
 using testing_util::RunProgram;
 using testing_util::TemporaryDirectory;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 class CalibrateProgramTest : public testing::Test {
  protected:
@@ -36,9 +36,8 @@ class CalibrateProgramTest : public testing::Test {
 };
 
 TEST_F(CalibrateProgramTest, AutoPicksTheCpuAndSaysWhy) {
-  const Outcome outcome =
-      RunProgram(GPUETA_CALIBRATE_BINARY,
-                 {"--device", "auto", "--budget", "4", "--time", "5s", "--even-if-busy", "--out", Path("cpu.profile")});
+  const Outcome outcome = RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", "auto", "--budget", "4", "--time", "5s",
+                                                               "--even-if-busy", "--out", Path("cpu.profile")});
   EXPECT_EQ(outcome.status, 0) << outcome.standard_error;
   EXPECT_THAT(outcome.standard_output, StartsWith("auto: cpu, because "));
   EXPECT_THAT(outcome.standard_output.substr(0, outcome.standard_output.find('\n')), HasSubstr("CUDA"));
@@ -47,8 +46,7 @@ TEST_F(CalibrateProgramTest, AutoPicksTheCpuAndSaysWhy) {
 
 TEST_F(CalibrateProgramTest, AGpuThatIsNotThereIsOneClearLine) {
   for (const char* device : {"cuda:0", "cuda:all"}) {
-    const Outcome outcome =
-        RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", device, "--out", Path("gpu.profile")});
+    const Outcome outcome = RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", device, "--out", Path("gpu.profile")});
     ExpectOneLine(outcome, testing::AllOf(HasSubstr(std::string(device) + ": "), HasSubstr("CUDA"),
                                           HasSubstr("use cpu or replay:FILE.csv")));
   }
@@ -57,8 +55,8 @@ TEST_F(CalibrateProgramTest, AGpuThatIsNotThereIsOneClearLine) {
 
 // As a worker of one GPU is called by that of all.
 TEST_F(CalibrateProgramTest, OfTwoDevicesTheLastOneCounts) {
-  ExpectOneLine(RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", "cuda:all", "--device", "cuda:1", "--out", Path("a"),
-                                                     "--out", Path("b")}),
+  ExpectOneLine(RunProgram(GPUETA_CALIBRATE_BINARY,
+                           {"--device", "cuda:all", "--device", "cuda:1", "--out", Path("a"), "--out", Path("b")}),
                 HasSubstr(" cuda:1: "));
 }
 

@@ -5,8 +5,15 @@
 //
 // Every entry takes (output, inputs 0 to 3, weights, rows, columns, operands).
 
+#ifdef __CUDACC__  // tests/kernels runs the others on the CPU
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#endif
+
+// Called with each entry and its type behind it, for tests that list them.
+#ifndef GPUETA_ENTRY
+#define GPUETA_ENTRY(name, T)
+#endif
 
 namespace {
 
@@ -460,26 +467,18 @@ __device__ long long TokenOf(long long row, long long rows) { return row * 26544
   T *out, const T *in0, const T *in1, const T *in2, T *in3, const T *weights, long long rows, long long columns, \
       long long operands
 
-#define ENTRY1(op, Op, dtype, T)                                                    \
-  extern "C" __global__ void __launch_bounds__(128) op##_1_##dtype(ARGUMENTS(T)) {  \
-    Elementwise1<T, Op>(out, in0, rows * columns);                                  \
-  }
-#define ENTRY2(op, Op, dtype, T)                                                    \
-  extern "C" __global__ void __launch_bounds__(128) op##_2_##dtype(ARGUMENTS(T)) {  \
-    Elementwise2<T, Op>(out, in0, in1, rows * columns);                             \
-  }
-#define ENTRY3(op, Op, dtype, T)                                                    \
-  extern "C" __global__ void __launch_bounds__(128) op##_3_##dtype(ARGUMENTS(T)) {  \
-    Elementwise3<T, Op>(out, in0, in1, in2, rows * columns);                        \
-  }
-// Of any other elementwise kernel.
-#define ENTRY(name, dtype, T, call) \
-  extern "C" __global__ void __launch_bounds__(128) name##_##dtype(ARGUMENTS(T)) { call; }
+// A kernel of so many threads a block.
+#define KERNEL(threads, name, T, ...)                                                       \
+  extern "C" __global__ void __launch_bounds__(threads) name(ARGUMENTS(T)) { __VA_ARGS__; } \
+  GPUETA_ENTRY(name, T)
+#define ENTRY1(op, Op, dtype, T) KERNEL(128, op##_1_##dtype, T, Elementwise1<T, Op>(out, in0, rows * columns))
+#define ENTRY2(op, Op, dtype, T) KERNEL(128, op##_2_##dtype, T, Elementwise2<T, Op>(out, in0, in1, rows * columns))
+#define ENTRY3(op, Op, dtype, T) KERNEL(128, op##_3_##dtype, T, Elementwise3<T, Op>(out, in0, in1, in2, rows * columns))
 #define ENTRIES12(op, Op, dtype, T) ENTRY1(op, Op, dtype, T) ENTRY2(op, Op, dtype, T)
-#define ROW_ENTRY(op, dtype, T, call)                                               \
-  extern "C" __global__ void __launch_bounds__(256) op##_1_##dtype(ARGUMENTS(T)) {  \
-    for (long long row = blockIdx.x; row < rows; row += gridDim.x) call;            \
-  }
+// Of any other elementwise kernel.
+#define ENTRY(name, dtype, T, ...) KERNEL(128, name##_##dtype, T, __VA_ARGS__)
+#define ROW_ENTRY(op, dtype, T, ...) \
+  KERNEL(256, op##_1_##dtype, T, for (long long row = blockIdx.x; row < rows; row += gridDim.x) __VA_ARGS__)
 
 // Of masks and indices too.
 #define MOVING_ENTRIES(dtype, T)         \
@@ -525,9 +524,7 @@ __device__ long long TokenOf(long long row, long long rows) { return row * 26544
   ENTRY(batchnorm_2, dtype, T, Batchnorm(out, in0, in1, weights, rows, columns))                                  \
   ENTRY(resize_1, dtype, T, Resize(out, in0, rows, columns))                                                      \
   ENTRY(pool_n, dtype, T, Pool(out, in0, rows, columns, operands))                                                \
-  extern "C" __global__ void __launch_bounds__(256) transpose_1_##dtype(ARGUMENTS(T)) {                           \
-    Transpose(out, in0, rows, columns);                                                                           \
-  }                                                                                                               \
+  KERNEL(256, transpose_1_##dtype, T, Transpose(out, in0, rows, columns))                                         \
   ROW_ENTRY(softmax, dtype, T, SoftmaxRow(out + row * columns, in0 + row * columns, columns))                     \
   ROW_ENTRY(layernorm, dtype, T, LayernormRow(out + row * columns, in0 + row * columns, weights, columns))        \
   ROW_ENTRY(groupnorm, dtype, T, LayernormRow(out + row * columns, in0 + row * columns, weights, columns))        \
@@ -541,11 +538,13 @@ __device__ long long TokenOf(long long row, long long rows) { return row * 26544
   })
 
 MOVING_ENTRIES(fp32, float)
-MOVING_ENTRIES(fp16, __half)
-MOVING_ENTRIES(bf16, __nv_bfloat16)
 MOVING_ENTRIES(fp64, double)
 MOVING_ENTRIES(int8, signed char)
 FLOAT_ENTRIES(fp32, float)
+#ifdef __CUDACC__
+MOVING_ENTRIES(fp16, __half)
+MOVING_ENTRIES(bf16, __nv_bfloat16)
 FLOAT_ENTRIES(fp16, __half)
 FLOAT_ENTRIES(bf16, __nv_bfloat16)
+#endif
 ENTRY(adam_6, fp32, float, Adam(out, in0, in1, const_cast<float*>(in2), in3, rows * columns))
