@@ -193,6 +193,15 @@ std::string CampaignOf(const Args& args, const Backend& backend) {
   return text;
 }
 
+// nullopt where none is kept. `of` tells campaigns apart that are otherwise alike.
+absl::StatusOr<std::optional<Journal>> OpenJournal(const Args& args, const Backend& backend, const std::string& of) {
+  if (args.journal.empty()) return std::nullopt;
+  GPUETA_ASSIGN_OR_RETURN(Journal journal, Journal::Open(args.journal, CampaignOf(args, backend) + of));
+  if (journal.size() > 0)
+    fmt::print("going on from {}: {} kernels were measured before\n", args.journal, journal.size());
+  return journal;
+}
+
 // Measures what a task asks for and publishes the profile that is active with
 // the new tables in it.
 absl::Status Serve(const v1::CalibrationTask& task, Backend& backend, const DeviceSpec& spec,
@@ -210,11 +219,8 @@ absl::Status Serve(const v1::CalibrationTask& task, Backend& backend, const Devi
   if (!base.ok() && !absl::IsNotFound(base.status())) return base.status();
   // What a CPU can do is measured, and comes out otherwise each time.
   const DeviceSpec& fitted = base.ok() ? base->profile.spec : spec;
-  std::optional<Journal> journal;
-  if (!args.journal.empty()) {
-    GPUETA_ASSIGN_OR_RETURN(journal, Journal::Open(args.journal, CampaignOf(args, backend) + " " + task.name()));
-    options.journal = &*journal;
-  }
+  GPUETA_ASSIGN_OR_RETURN(std::optional<Journal> journal, OpenJournal(args, backend, " " + task.name()));
+  if (journal.has_value()) options.journal = &*journal;
   GPUETA_ASSIGN_OR_RETURN(const Profile fresh, Measure(backend, fitted, kernels.candidates, options, args));
   if (journal.has_value()) journal->Finish();
   base = ActiveProfile(client, task.device());  // somebody else may have published meanwhile
@@ -326,11 +332,8 @@ absl::Status Run(const Args& args, const std::vector<std::string>& arguments) {
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates,
                           CandidatesFor(args, own_kernels, *backend, spec, options.workload));
   if (args.watch) return Watch(*backend, spec, candidates, args);
-  std::optional<Journal> journal;
-  if (!args.journal.empty()) {
-    GPUETA_ASSIGN_OR_RETURN(journal, Journal::Open(args.journal, CampaignOf(args, *backend)));
-    options.journal = &*journal;
-  }
+  GPUETA_ASSIGN_OR_RETURN(std::optional<Journal> journal, OpenJournal(args, *backend, ""));
+  if (journal.has_value()) options.journal = &*journal;
   GPUETA_ASSIGN_OR_RETURN(const Profile profile, Measure(*backend, spec, candidates, options, args));
   if (journal.has_value()) journal->Finish();
   if (!args.out.empty()) {

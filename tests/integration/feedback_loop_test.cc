@@ -5,8 +5,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -149,6 +151,30 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
   vector.mutable_kernel()->mutable_vector()->set_rows(64);
   vector.mutable_kernel()->mutable_vector()->set_cols(64);
   EXPECT_NE(client_->Predict(vector)->devices(0).kernel().provenance(), v1::PROVENANCE_ROOFLINE);
+}
+
+// The disk is full in the middle of a task: the system ends the worker. The next one gets
+// the same task and measures the rest.
+TEST_F(FeedbackLoopTest, AWorkerThatWasEndedInATaskGoesOnFromItsJournal) {
+  const std::string journal = directory_.path() + "/journal";
+  const std::vector<std::string> arguments = {
+      "--device", "replay:" + Record(), "--server", server_->address(), "--watch", "--tasks",
+      "1",        "--budget",           "150",      "--journal",        journal};
+  Observe(1, 200);
+  Observe(kChange, 60);
+  const Outcome ended = RunProgram(GPUETA_CALIBRATE_BINARY, arguments, [] {
+    constexpr rlimit kFile = {.rlim_cur = 8192, .rlim_max = 8192};
+    setrlimit(RLIMIT_FSIZE, &kFile);
+  });
+  EXPECT_EQ(ended.status, 128 + SIGXFSZ) << ended.standard_error;
+  ASSERT_TRUE(std::filesystem::exists(journal));
+  const Outcome next = RunProgram(GPUETA_CALIBRATE_BINARY, arguments);
+  EXPECT_EQ(next.status, 0) << next.standard_error;
+  EXPECT_THAT(next.standard_output,
+              testing::ContainsRegex("going on from " + journal + ": [1-9][0-9] kernels were measured before"));
+  EXPECT_THAT(next.standard_output, testing::HasSubstr("active"));
+  EXPECT_FALSE(std::filesystem::exists(journal));
+  EXPECT_NEAR(Observe(kChange, 100), 0, 0.05);
 }
 
 TEST_F(FeedbackLoopTest, WithoutAWorkerTheCorrectionBringsTheBiasBack) {
