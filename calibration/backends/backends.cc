@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, co
     if (options.timing.has_value()) cuda.timing = *options.timing;
     cuda.own_kernels = options.own_kernels;
     cuda.collectives = options.collectives;
+    cuda.l2 = options.l2;
     absl::StatusOr<std::unique_ptr<Backend>> backend = OpenCudaBackend(*ordinal, cuda);
     if (absl::IsFailedPrecondition(backend.status())) {
       return FailedPrecondition("{}: {}; use cpu or replay:FILE.csv", device, MessageOf(backend.status()));
@@ -47,6 +48,9 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, co
   if (options.own_kernels != nullptr)
     return InvalidArgument("{}: kernels of manifests run on CUDA devices only", device);
   if (options.collectives) return InvalidArgument("{}: collectives run on CUDA devices only", device);
+  if (options.l2 != L2State::kAsInModel) {
+    return InvalidArgument("{}: a cache that is {} is a choice of CUDA devices only", device, Name(options.l2));
+  }
   absl::StatusOr<std::unique_ptr<Backend>> backend =
       InvalidArgument("device \"{}\": expected auto, cpu, cuda:N or replay:FILE.csv", device);
   if (device == "cpu") backend = OpenCpuBackend();

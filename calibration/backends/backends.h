@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "calibration/backends/backend.h"
+#include "calibration/backends/l2_state.h"
 #include "core/ops/timing.h"
 
 namespace gpueta {
@@ -32,11 +33,13 @@ struct OpenOptions {
   // Collectives, for which the other devices of the node are opened, too. CUDA devices
   // have them.
   bool collectives = false;
+  // Of kernels that are timed alone. CUDA devices have a choice.
+  L2State l2 = L2State::kAsInModel;
 };
 
 // "cpu", "cuda:N", "replay:FILE.csv", or "auto" for ChooseDevice().device.
-// INVALID_ARGUMENT for another name, or a timing, own kernels or collectives that the
-// backend does not measure;
+// INVALID_ARGUMENT for another name, or a timing, own kernels, collectives or a state of the
+// cache that the backend does not measure;
 // FAILED_PRECONDITION when the device cannot be used here, saying why.
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, const OpenOptions& options = {});
 

@@ -55,5 +55,14 @@ TEST(OpenBackendTest, RejectsWhatItCannotOpen) {
   }
 }
 
+TEST(OpenBackendTest, OnlyGpusHaveAChoiceOfWhatTheCacheHolds) {
+  const absl::Status status = OpenBackend("cpu", {.l2 = L2State::kFlushed}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(status), HasSubstr("flushed"));
+  for (const L2State state : {L2State::kAsInModel, L2State::kWarm, L2State::kFlushed})
+    EXPECT_EQ(ParseL2State(Name(state)), state);
+  EXPECT_FALSE(ParseL2State("cold").has_value());
+}
+
 }  // namespace
 }  // namespace gpueta

@@ -16,6 +16,8 @@ class DeviceControl {
   virtual ~DeviceControl() = default;
 
   virtual const ControlSpace& space() const = 0;
+  // What it restricts, as DeviceLock names it; empty: nothing that is to be locked.
+  virtual std::string device() const { return ""; }
 
   // Makes the device so, and opens it: kernels run by the backend run on the
   // device as it is configured. The backend lives until the next Apply or

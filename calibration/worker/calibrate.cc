@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "calibration/backends/measure.h"
+#include "calibration/worker/algorithms.h"
 #include "core/base/errors.h"
 #include "core/fit/fit.h"
 #include "core/measurements/table_of.h"
@@ -113,6 +114,9 @@ class Campaign {
     return results;
   }
 
+  // How many of the kernels of all calls of Run are still to come, for what is reported.
+  void Expect(std::size_t kernels) { expected_ += static_cast<double>(kernels); }
+
   // `workload` was measured before; the kernels of models are not tried again
   // one by one.
   absl::Status Run(const std::vector<Kernel>& kernels, std::vector<MeasuredKernel> workload, Calibration& out) {
@@ -120,7 +124,7 @@ class Campaign {
     std::vector<MeasuredKernel> results = std::move(workload);
     std::size_t asked = 0;
     for (std::size_t i = 0; i < kernels.size() && !TimeIsUp(); ++i) {
-      Report(static_cast<double>(i) / static_cast<double>(kernels.size()), Describe(kernels[i]));
+      Report(begun_++ / expected_, Describe(kernels[i]));
       GPUETA_ASSIGN_OR_RETURN(const std::optional<MeasuredKernel> measured, MeasureOnce(kernels[i], out));
       if (!measured.has_value()) continue;
       results.push_back(*measured);
@@ -135,7 +139,7 @@ class Campaign {
       if (!timing.disturbed && (state.Has(timing) || (state.shared && !timing.shared))) continue;
       ++out.disturbed;
       if (TimeIsUp()) continue;
-      Report(1, Describe(result.measurement.kernel));
+      Report(begun_ / expected_, Describe(result.measurement.kernel));
       GPUETA_ASSIGN_OR_RETURN(const std::optional<MeasuredKernel> again, Measure(result.measurement.kernel, out));
       if (again.has_value() && Better(again->timing, result.timing, state)) result = *again;
     }
@@ -193,7 +197,25 @@ class Campaign {
   TimingPolicy timing_;
   const MicrosecondClock& clock_;
   double begin_us_;
+  double begun_ = 0;  // kernels
+  double expected_ = 0;
 };
+
+// What the library could have run instead of some of `chosen`, as far as it was measured
+// in the state of the device that the others were measured in.
+absl::Status MeasureAlternatives(Campaign& campaign, const std::vector<Kernel>& alternatives, Calibration& out) {
+  Calibration others;
+  GPUETA_RETURN_IF_ERROR(campaign.Run(alternatives, {}, others));
+  out.skipped.insert(out.skipped.end(), others.skipped.begin(), others.skipped.end());
+  out.disturbed += others.disturbed;
+  out.given_up += others.given_up;
+  if (others.slowed == out.slowed && others.shared == out.shared) {
+    out.alternatives = std::move(others.measurements);
+  } else {
+    out.given_up += others.measurements.size();
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -211,12 +233,17 @@ absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, 
   std::vector<Kernel> chosen = options.asked;
   const std::vector<Kernel> besides = ChooseKernels(candidates, workload, rest, backend.timing(), options.seed);
   chosen.insert(chosen.end(), besides.begin(), besides.end());
+  std::vector<Kernel> alternatives;
+  if (options.algorithm_shapes > 0) alternatives = AlternativesOf(backend, chosen, options.algorithm_shapes);
+  campaign.Expect(chosen.size() + alternatives.size());
   GPUETA_RETURN_IF_ERROR(campaign.Run(chosen, std::move(workload), calibration));
   if (calibration.measurements.empty()) {
     return InvalidArgument("nothing could be measured on {}{}", spec.slug,
                            calibration.skipped.empty() ? "" : ": " + calibration.skipped.front());
   }
+  if (!alternatives.empty()) GPUETA_RETURN_IF_ERROR(MeasureAlternatives(campaign, alternatives, calibration));
   GPUETA_ASSIGN_OR_RETURN(calibration.profile, FitProfile(spec, calibration.measurements, {.seed = options.seed}));
+  LearnAlgorithms(calibration.measurements, calibration.alternatives, options.seed, calibration.profile);
   calibration.profile.labels = backend.labels();
   calibration.profile.host_issue_us = backend.MeasureHostIssueUs().value_or(0);
   if (calibration.slowed) calibration.profile.labels["state"] = "slowed";

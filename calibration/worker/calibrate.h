@@ -23,6 +23,9 @@ struct CalibrationOptions {
   // is timed among its neighbours.
   std::vector<std::vector<Kernel>> workload;
   std::vector<Kernel> asked;  // measured whatever is chosen besides, if the backend can; part of the budget
+  // Of so many of the kernels chosen, those are measured besides that the library could have
+  // run instead (algorithms.h), after all others and on top of the budget.
+  std::size_t algorithm_shapes = 0;
   std::uint64_t seed = 0;
   // Called before each model of the workload and each kernel; returns when it may be measured (turn.h).
   std::function<absl::Status()> wait_turn;
@@ -37,6 +40,8 @@ struct CalibrationOptions {
 struct Calibration {
   Profile profile;
   std::vector<Measurement> measurements;
+  // By algorithms that the library did not choose: of the shapes, but not what they take.
+  std::vector<Measurement> alternatives;
   std::size_t disturbed = 0;  // measured again
   std::size_t given_up = 0;   // left out: disturbed both times, or not in the state that most were, of asked ones
   bool slowed = false;        // the device was in its slower state most of the time

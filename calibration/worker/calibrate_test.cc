@@ -9,6 +9,10 @@
 #include <map>
 
 #include "calibration/backends/backends.h"
+#include "calibration/backends/cuda/cuda_backend.h"
+#include "calibration/backends/cuda/ops/kernels_ptx.h"
+#include "calibration/backends/cuda/ops/vector_library.h"
+#include "calibration/backends/cuda/simulated/simulated_driver.h"
 #include "calibration/backends/testing_fake_backend.h"
 #include "calibration/worker/candidates.h"
 #include "core/base/errors.h"
@@ -337,12 +341,41 @@ TEST(WorkloadModelsTest, GradientsOfATrainingStepAreAskedForByName) {
 }
 
 // It has forward kernels only, which must not stand for gradients.
-TEST(WorkloadModelsTest, ADeviceWithoutGradientsLeavesThemOut) {
+TEST(WorkloadModelsTest, ADeviceWithoutGradientsLeavesThemOutAndSaysSo) {
   const auto backend = OpenBackend("cpu").value();
   const std::vector<std::string> models = {"examples/resnet50.onnx"};
-  const auto step = WorkloadModels(*backend, models, {.train = true});
+  std::map<std::string, std::size_t> left_out;
+  const auto step = WorkloadModels(*backend, models, {.train = true}, &left_out);
   ASSERT_TRUE(step.ok()) << step.status();
   EXPECT_THAT(ConvolutionsOf(step->front()), ElementsAre(Pair("", 53)));
+  EXPECT_THAT(left_out, Contains(Pair("conv2d in fp32 (dgrad)", 52U)));
+  EXPECT_THAT(left_out, Contains(Pair("conv2d in fp32 (wgrad)", 53U)));
+}
+
+// The backward passes of norms, activations and poolings, the optimiser and what clears and
+// adds gradients up are kernels of our own.
+TEST(WorkloadModelsTest, OurOwnKernelsHaveEveryVectorOperatorOfATrainingStep) {
+  if (VectorKernelsPtx().empty()) GTEST_SKIP() << "built without the CUDA toolkit";
+  SimulatedDriver driver({});
+  CudaParts parts;
+  auto device = driver.OpenSimulated();
+  parts.libraries.push_back(LoadVectorLibrary(*device, VectorKernelsPtx()).value());
+  parts.device = std::move(device);
+  const auto backend = MakeCudaBackend(std::move(parts), {}).value();
+  const std::vector<std::string> models = {"examples/resnet50.onnx", "examples/bert_base.onnx"};
+  for (const bool train : {false, true}) {
+    std::map<std::string, std::size_t> left_out;
+    const auto loaded = WorkloadModels(*backend, models, {.train = train}, &left_out);
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    for (const auto& [kind, times] : left_out) EXPECT_THAT(kind, Not(HasSubstr("vector"))) << times;
+    std::map<std::string, int> ops;
+    for (const std::vector<Kernel>& model : *loaded) {
+      for (const Kernel& kernel : model) ++ops[std::get<Vector>(kernel.work).op];
+    }
+    EXPECT_TRUE(ops.contains("pool"));
+    EXPECT_EQ(ops.contains("adam"), train);
+    EXPECT_EQ(ops.contains("accumulate_gradient"), train);
+  }
 }
 
 TEST(WorkloadModelsTest, ErrorsNameTheFile) {

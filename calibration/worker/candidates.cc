@@ -12,6 +12,7 @@
 #include "core/graph/passes/parallel.h"
 #include "core/graph/passes/training.h"
 #include "core/importers/onnx/onnx_importer.h"
+#include "core/ops/launch.h"
 #include "core/ops/table_key.h"
 #include "core/sampling/sampling.h"
 
@@ -44,6 +45,16 @@ std::optional<Kernel> AsRun(const Graph& graph, std::size_t node, Kernel kernel)
                                                 : gradient == Gradient::kWeights ? cudnn::Pass::kWeightGradient
                                                                                  : cudnn::Pass::kDataGradient});
   return kernel;
+}
+
+// Of what a backend has or does not have, whatever the size.
+std::string KindOf(const Kernel& kernel) {
+  std::string kind(Name(kernel.op()));
+  if (const auto* vector = std::get_if<Vector>(&kernel.work); vector != nullptr)
+    kind += fmt::format(" {} of {} operands", vector->op, vector->operands);
+  kind += fmt::format(" in {}", Name(kernel.dtype));
+  if (const std::string_view gradient = GradientOf(kernel); !gradient.empty()) kind += fmt::format(" ({})", gradient);
+  return kind;
 }
 
 }  // namespace
@@ -124,7 +135,8 @@ absl::StatusOr<std::vector<Kernel>> OwnKernelCandidates(ManifestKernels& kernels
 
 absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& backend,
                                                                 std::span<const std::string> model_paths,
-                                                                const WorkloadOptions& options) {
+                                                                const WorkloadOptions& options,
+                                                                std::map<std::string, std::size_t>* left_out) {
   std::vector<std::vector<Kernel>> models;
   for (const std::string& path : model_paths) {
     GPUETA_ASSIGN_OR_RETURN(Graph graph, ImportOnnxFile(path));
@@ -140,7 +152,12 @@ absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& b
     std::vector<Kernel>& kernels = models.emplace_back();
     for (std::size_t i = 0; i < bound->size(); ++i) {
       const std::optional<Kernel> kernel = AsRun(graph, i, (*bound)[i]);
-      if (kernel.has_value() && backend.Supports(*kernel).ok()) kernels.push_back(*kernel);
+      if (!kernel.has_value()) continue;
+      if (backend.Supports(*kernel).ok()) {
+        kernels.push_back(*kernel);
+      } else if (left_out != nullptr) {
+        ++(*left_out)[KindOf(*kernel)];
+      }
     }
     if (kernels.empty()) return InvalidArgument("{}: the device can run none of its kernels", path);
   }

@@ -1,7 +1,9 @@
 // What could be measured on a device.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,9 +57,11 @@ struct WorkloadOptions {
 };
 
 // For each model (ONNX file) its kernels in order, as far as the backend supports them.
-// Errors name the file.
+// `left_out`, unless null, gets the others, by a description without a size ("vector pool
+// of 9 operands in fp16"), and how often each occurs. Errors name the file.
 absl::StatusOr<std::vector<std::vector<Kernel>>> WorkloadModels(const Backend& backend,
                                                                 std::span<const std::string> model_paths,
-                                                                const WorkloadOptions& options = {});
+                                                                const WorkloadOptions& options = {},
+                                                                std::map<std::string, std::size_t>* left_out = nullptr);
 
 }  // namespace gpueta

@@ -2,6 +2,7 @@
 // goes on where it was.
 #pragma once
 
+#include <cstddef>
 #include <fstream>
 #include <istream>
 #include <map>
@@ -24,6 +25,9 @@ class Journal {
 
   // What Open reads: a journal without a file. Empty for another campaign.
   static Journal Read(std::istream& in, const std::string& campaign);
+
+  // How many kernels an earlier process measured.
+  std::size_t size() const { return measured_.size(); }
 
   // What was measured of this kernel by the same algorithm.
   std::optional<MeasuredKernel> Find(const Kernel& kernel) const;

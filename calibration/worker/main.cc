@@ -8,11 +8,13 @@
 #include <filesystem>
 
 #include "calibration/backends/backends.h"
+#include "calibration/backends/cuda/driver/cuda_driver.h"
+#include "calibration/backends/device_lock.h"
 #include "calibration/backends/manifest/manifest_kernels.h"
 #include "calibration/control/card/settings_journal.h"
 #include "calibration/worker/calibrate.h"
 #include "calibration/worker/candidates.h"
-#include "calibration/worker/device_lock.h"
+#include "calibration/worker/fleet.h"
 #include "calibration/worker/journal.h"
 #include "calibration/worker/node_class.h"
 #include "calibration/worker/tasks.h"
@@ -35,15 +37,17 @@ struct Args {
   bool train = false;
   std::vector<std::string> own_kernels;  // manifests
   bool collectives = false;
+  std::size_t algorithms = 0;  // shapes
   std::string dtype = "fp32";
   std::string out;
   std::string measurements_out;
   std::string node;
   std::string timing;
+  std::string l2 = std::string(Name(L2State::kAsInModel));
   double max_duty = 1;
   bool even_if_busy = false;
   std::string journal;
-  std::string lock_dir = "/tmp";
+  std::string lock_dir = kLockDirectory;
   std::vector<std::string> combine;
   std::uint64_t seed = 0;
   bool once = false;
@@ -101,6 +105,7 @@ absl::Status Publish(const Args& args, const Profile& profile) {
 absl::Status CheckArgs(const Args& args) {
   if (!args.timing.empty() && !ParseTiming(args.timing).has_value())
     return InvalidArgument("--timing: \"{}\" is not eager, graph or kernel", args.timing);
+  if (!ParseL2State(args.l2).has_value()) return InvalidArgument("--l2: \"{}\" is not model, warm or flushed", args.l2);
   if (!ParseDType(args.dtype).has_value()) return InvalidArgument("--dtype: \"{}\" is not a known dtype", args.dtype);
   for (const auto& [option, path] : {std::pair{"--out", &args.out}, {"--measurements-out", &args.measurements_out}}) {
     if (path->empty()) continue;
@@ -142,6 +147,7 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
                                 CalibrationOptions options, const Args& args) {
   options.budget = args.budget;
   options.time_budget_us = args.time_s * 1e6;
+  options.algorithm_shapes = args.algorithms;
   options.seed = args.seed;
   WorkerTurn turn(backend, {.max_duty = args.max_duty, .wait_for_idle = !args.even_if_busy}, RealTime());
   options.wait_turn = [&turn] { return turn.Wait(); };
@@ -156,6 +162,10 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
   fmt::print("measured {} kernels ({} disturbed at first, {} given up, {} could not run)\n",
              calibration->measurements.size(), calibration->disturbed, calibration->given_up,
              calibration->skipped.size());
+  if (args.algorithms > 0) {
+    fmt::print("{} more by algorithms that the library did not choose{}\n", calibration->alternatives.size(),
+               calibration->alternatives.empty() ? ": it has no choice, or the time was up" : "");
+  }
   if (calibration->slowed)
     fmt::print("the device was in a slower state than it can be; the profile describes that state\n");
   if (calibration->shared)
@@ -166,10 +176,30 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
   fmt::print("{}", table.Render());
   if (!args.measurements_out.empty())
     GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.measurements_out, calibration->measurements));
+  if (!args.measurements_out.empty() && !calibration->alternatives.empty())
+    GPUETA_RETURN_IF_ERROR(WriteMeasurementFiles(args.measurements_out + ".algorithms", calibration->alternatives));
   if (!args.node.empty() && !args.server.empty()) {
     GPUETA_RETURN_IF_ERROR(CompareWithClass(args, calibration->measurements));
   }
   return std::move(calibration->profile);
+}
+
+// What two runs must have in common to go on with each other's journal.
+std::string CampaignOf(const Args& args, const Backend& backend) {
+  std::string text = fmt::format("{} budget {} seed {} dtype {} timing {}", backend.slug(), args.budget, args.seed,
+                                 args.dtype, Name(backend.timing()));
+  if (args.collectives) text += " collectives";
+  for (const auto& [name, value] : backend.labels()) text += fmt::format(" {}={}", name, value);
+  return text;
+}
+
+// nullopt where none is kept. `of` tells campaigns apart that are otherwise alike.
+absl::StatusOr<std::optional<Journal>> OpenJournal(const Args& args, const Backend& backend, const std::string& of) {
+  if (args.journal.empty()) return std::nullopt;
+  GPUETA_ASSIGN_OR_RETURN(Journal journal, Journal::Open(args.journal, CampaignOf(args, backend) + of));
+  if (journal.size() > 0)
+    fmt::print("going on from {}: {} kernels were measured before\n", args.journal, journal.size());
+  return journal;
 }
 
 // Measures what a task asks for and publishes the profile that is active with
@@ -189,7 +219,10 @@ absl::Status Serve(const v1::CalibrationTask& task, Backend& backend, const Devi
   if (!base.ok() && !absl::IsNotFound(base.status())) return base.status();
   // What a CPU can do is measured, and comes out otherwise each time.
   const DeviceSpec& fitted = base.ok() ? base->profile.spec : spec;
+  GPUETA_ASSIGN_OR_RETURN(std::optional<Journal> journal, OpenJournal(args, backend, " " + task.name()));
+  if (journal.has_value()) options.journal = &*journal;
   GPUETA_ASSIGN_OR_RETURN(const Profile fresh, Measure(backend, fitted, kernels.candidates, options, args));
+  if (journal.has_value()) journal->Finish();
   base = ActiveProfile(client, task.device());  // somebody else may have published meanwhile
   if (absl::IsNotFound(base.status())) return Publish(args, fresh);
   if (!base.ok()) return base.status();
@@ -244,22 +277,33 @@ absl::Status Combine(const Args& args) {
   return args.server.empty() ? absl::OkStatus() : Publish(args, profile);
 }
 
-// What two runs must have in common to go on with each other's journal.
-std::string CampaignOf(const Args& args, const Backend& backend) {
-  std::string text = fmt::format("{} budget {} seed {} dtype {} timing {}", backend.slug(), args.budget, args.seed,
-                                 args.dtype, Name(backend.timing()));
-  if (args.collectives) text += " collectives";
-  for (const auto& [name, value] : backend.labels()) text += fmt::format(" {}={}", name, value);
-  return text;
+constexpr std::string_view kAllGpus = "cuda:all";
+
+// One worker a GPU of this node, each called as this one was.
+absl::Status RunForAllGpus(const Args& args, const std::vector<std::string>& arguments) {
+  if (args.collectives) return InvalidArgument("--collectives: one worker measures those of a node; give cuda:N");
+  const absl::StatusOr<std::unique_ptr<CudaDriver>> driver = OpenCudaDriver();
+  if (!driver.ok())
+    return FailedPrecondition("{}: {}; use cpu or replay:FILE.csv", kAllGpus, MessageOf(driver.status()));
+  std::vector<std::vector<std::string>> workers;
+  for (int ordinal = 0; ordinal < (*driver)->DeviceCount(); ++ordinal) {
+    std::vector<std::string>& worker = workers.emplace_back(arguments);
+    const std::vector<std::string> own = ArgumentsOfGpu(
+        ordinal,
+        {.node = args.node, .out = args.out, .measurements_out = args.measurements_out, .journal = args.journal});
+    worker.insert(worker.end(), own.begin(), own.end());
+  }
+  return RunFleet("/proc/self/exe", workers, {.restart = args.watch});
 }
 
-absl::Status Run(const Args& args) {
+absl::Status Run(const Args& args, const std::vector<std::string>& arguments) {
   if (args.server.empty() && args.out.empty())
     return InvalidArgument("nothing to do with the profile: give --server or --out");
   if (args.watch && (args.server.empty() || !args.out.empty() || args.once))
     return InvalidArgument("--watch takes its tasks from a server: give --server, and neither --out nor --once");
   GPUETA_RETURN_IF_ERROR(CheckArgs(args));
   if (!args.combine.empty()) return Combine(args);
+  if (args.device == kAllGpus) return RunForAllGpus(args, arguments);
   GPUETA_ASSIGN_OR_RETURN(const int replayed, ReplayStaleJournals(DefaultStateDirectory()));
   if (replayed > 0) fmt::print("settings that an emulation left behind were restored\n");
   std::string device = args.device;
@@ -272,30 +316,24 @@ absl::Status Run(const Args& args) {
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend,
                           OpenBackend(device, {.timing = ParseTiming(args.timing),
                                                .own_kernels = own_kernels.empty() ? nullptr : &own_kernels,
-                                               .collectives = args.collectives}));
-  const std::map<std::string, std::string> labels = backend->labels();
-  std::vector<std::string> used = backend->peers();
-  if (const auto uuid = labels.find("uuid"); uuid != labels.end()) used.push_back(uuid->second);
-  std::vector<DeviceLock> locks;
-  for (const std::string& uuid : used) {
-    GPUETA_ASSIGN_OR_RETURN(DeviceLock lock, DeviceLock::Acquire(args.lock_dir, uuid));
-    locks.push_back(std::move(lock));
-  }
+                                               .collectives = args.collectives,
+                                               .l2 = ParseL2State(args.l2).value()}));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceLock> locks, LockDevicesOf(*backend, args.lock_dir));
   for (const std::string& note : backend->notes()) fmt::print("{}\n", note);
   fmt::print("device {}: looking at its peaks and bandwidth\n", backend->slug());
   GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, backend->Describe());
   fmt::print("{} SMs or cores, {:.3g} TFLOPS fp32, {:.3g} GB/s, {:.3g} MB last-level cache\n", spec.sm_count,
              spec.fp32_tflops, spec.mem_bandwidth_gb_s, spec.l2_mb);
   CalibrationOptions options;
-  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload, {.train = args.train}));
+  std::map<std::string, std::size_t> left_out;
+  GPUETA_ASSIGN_OR_RETURN(options.workload, WorkloadModels(*backend, args.workload, {.train = args.train}, &left_out));
+  for (const auto& [kind, times] : left_out)
+    fmt::print("not measured, for want of a kernel: {} ({} in the workload)\n", kind, times);
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> candidates,
                           CandidatesFor(args, own_kernels, *backend, spec, options.workload));
   if (args.watch) return Watch(*backend, spec, candidates, args);
-  std::optional<Journal> journal;
-  if (!args.journal.empty()) {
-    GPUETA_ASSIGN_OR_RETURN(journal, Journal::Open(args.journal, CampaignOf(args, *backend)));
-    options.journal = &*journal;
-  }
+  GPUETA_ASSIGN_OR_RETURN(std::optional<Journal> journal, OpenJournal(args, *backend, ""));
+  if (journal.has_value()) options.journal = &*journal;
   GPUETA_ASSIGN_OR_RETURN(const Profile profile, Measure(*backend, spec, candidates, options, args));
   if (journal.has_value()) journal->Finish();
   if (!args.out.empty()) {
@@ -312,7 +350,13 @@ int main(int argc, char** argv) {
   CLI::App app{"Measures the device of this node, fits its profile and publishes it to a gpueta server."};
   app.set_version_flag("--version", GPUETA_VERSION);
   gpueta::Args args;
-  app.add_option("--device", args.device, "auto, cpu, cuda:N or replay:F.csv")->capture_default_str();
+  // Those that a worker of one GPU is given once more win.
+  const auto last = CLI::MultiOptionPolicy::TakeLast;
+  app.add_option("--device", args.device,
+                 "auto, cpu, cuda:N, replay:F.csv, or cuda:all: a process for each GPU, files named .gpuN, nodes but "
+                 "the first -gpuN")
+      ->capture_default_str()
+      ->multi_option_policy(last);
   app.add_option("--server", args.server, "Server to publish to, e.g. 127.0.0.1:7410")->envname("GPUETA_SERVER");
   app.add_option("--budget", args.budget, "Kernels to measure")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--time", args.time_s, "Stop measuring after this long, e.g. 90s or 10m [600s]")
@@ -328,18 +372,32 @@ int main(int argc, char** argv) {
   app.add_flag("--collectives", args.collectives,
                "Measure collectives, too, over this GPU and the others of its kind here, which no other worker may "
                "measure meanwhile (NCCL)");
+  app.add_option(
+      "--algorithms", args.algorithms,
+      "Of products of so many shapes measure, besides what the library chooses, up to three other algorithms "
+      "each, on top of --budget and within --time (cuBLASLt) [none]");
   app.add_option("--dtype", args.dtype, "Of the generated kernels")->capture_default_str();
-  app.add_option("--out", args.out, "Write the profile to a file");
+  app.add_option("--out", args.out, "Write the profile to a file")->multi_option_policy(last);
   app.add_option("--measurements-out", args.measurements_out,
-                 "Write what was measured to PREFIX.OP.csv, of one op to PREFIX itself");
-  app.add_option("--node", args.node, "Publish as the profile of this node, not of the device class");
+                 "Write what was measured to PREFIX.OP.csv, of one op to PREFIX itself; what --algorithms adds to "
+                 "PREFIX.algorithms, which is no part of what the device takes for a shape")
+      ->multi_option_policy(last);
+  app.add_option("--node", args.node, "Publish as the profile of this node, not of the device class")
+      ->multi_option_policy(last);
   app.add_option("--timing", args.timing, "What is measured: eager, graph or kernel [as the device does it]");
+  app.add_option("--l2", args.l2,
+                 "What the cache holds when a kernel timed alone starts (CUDA): model (weights cold, activations "
+                 "warm), warm or flushed")
+      ->capture_default_str();
   app.add_option("--max-duty", args.max_duty, "Largest share of time to use the device")
       ->capture_default_str()
       ->check(CLI::Range(0.001, 1.0));
   app.add_flag("--even-if-busy", args.even_if_busy, "Measure also while something else uses the device");
-  app.add_option("--journal", args.journal, "Keep what is measured here, and go on from it after a restart");
-  app.add_option("--lock-dir", args.lock_dir, "Where workers of one GPU find each other's locks")
+  app.add_option("--journal", args.journal,
+                 "Keep what is measured here, of one campaign or task at a time, and go on from it after a restart")
+      ->multi_option_policy(last);
+  app.add_option("--lock-dir", args.lock_dir, "Where those who measure on one GPU find each other's locks")
+      ->envname("GPUETA_LOCK_DIR")
       ->capture_default_str();
   app.add_option("--combine", args.combine,
                  "Measure nothing: fit the class's profile to what its nodes measured, each as NODE=FILE.csv, and tell "
@@ -357,7 +415,7 @@ int main(int argc, char** argv) {
     constexpr int kUsage = 2;
     return app.exit(error) == 0 ? 0 : kUsage;
   }
-  if (const absl::Status status = gpueta::Run(args); !status.ok()) {
+  if (const absl::Status status = gpueta::Run(args, {argv + 1, argv + argc}); !status.ok()) {
     fmt::print(stderr, "gpueta-calibrate: {}\n", gpueta::MessageOf(status));
     return 1;
   }

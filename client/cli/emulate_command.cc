@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "calibration/backends/device_lock.h"
 #include "calibration/backends/timing.h"
 #include "calibration/control/card/settings_journal.h"
 #include "calibration/control/emulate.h"
@@ -31,6 +32,7 @@ struct EmulateArgs {
   std::string on = "auto";
   double launch_us = 0;
   bool allow_card_settings = false;
+  std::string lock_dir = kLockDirectory;
   DimArgs dims;
 };
 
@@ -126,6 +128,8 @@ absl::Status EmulateModel(const EmulateArgs& args, const Globals& globals) {
   if (replayed > 0) fmt::print(stderr, "settings that an earlier run left behind were restored\n");
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceControl> control,
                           OpenDeviceControl(args.on, {.allow_card_settings = args.allow_card_settings}));
+  const std::string locked[] = {control->device()};
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceLock> locks, LockDevices(locked, args.lock_dir));
   absl::StatusOr<Emulation> emulation;
   {
     terminal::Progress progress;
@@ -165,6 +169,9 @@ void AddEmulate(CLI::App& app, const Globals& globals, Chosen& chosen) {
       ->check(CLI::PositiveNumber);
   emulate->add_flag("--allow-card-settings", args->allow_card_settings,
                     "Also set clocks, which everybody on the device notices; they are restored whatever happens");
+  emulate->add_option("--lock-dir", args->lock_dir, "Where those who measure on one GPU find each other's locks")
+      ->envname("GPUETA_LOCK_DIR")
+      ->capture_default_str();
   AddDimOptions(*emulate, args->dims);
   emulate->callback([args, &globals, &chosen] { chosen = [args, &globals] { return EmulateModel(*args, globals); }; });
 }

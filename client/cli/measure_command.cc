@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calibration/backends/backends.h"
+#include "calibration/backends/device_lock.h"
 #include "calibration/backends/measure.h"
 #include "calibration/control/rates.h"
 #include "client/cli/command.h"
@@ -27,6 +28,7 @@ struct MeasureArgs {
   DimArgs dims;
   std::string device = "cpu";
   std::string out;
+  std::string lock_dir = kLockDirectory;
 };
 
 absl::Status MeasureKernels(const MeasureArgs& args, const Globals& globals) {
@@ -37,6 +39,7 @@ absl::Status MeasureKernels(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(
       const std::unique_ptr<Backend> backend,
       OpenBackend(args.device, {.collectives = collectives && CudaOrdinalOf(args.device).has_value()}));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceLock> locks, LockDevicesOf(*backend, args.lock_dir));
   std::vector<Measurement> measured;
   std::size_t disturbed = 0;
   {
@@ -64,6 +67,7 @@ absl::Status MeasureModel(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, SymbolsOf(graph, args.dims));
   GPUETA_ASSIGN_OR_RETURN(const std::vector<Kernel> kernels, KernelsThatRun(graph, dims));
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceLock> locks, LockDevicesOf(*backend, args.lock_dir));
   GPUETA_ASSIGN_OR_RETURN(const MeasuredGraph measured, MeasureGraph(*backend, kernels, {}, SteadyMicroseconds));
   std::vector<Measurement> rows;
   nlohmann::json json = nlohmann::json::array();
@@ -99,6 +103,7 @@ absl::Status MeasureModel(const MeasureArgs& args, const Globals& globals) {
 // What the device can do at most, as a spec that other commands take.
 absl::Status MeasureSpec(const MeasureArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(args.device));
+  GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceLock> locks, LockDevicesOf(*backend, args.lock_dir));
   GPUETA_ASSIGN_OR_RETURN(const DeviceRates measured, MeasureRates(*backend, SteadyMicroseconds));
   const DeviceSpec& spec = measured.spec;
   std::map<std::string, double> limits;
@@ -138,6 +143,9 @@ void AddMeasure(CLI::App& app, const Globals& globals, Chosen& chosen) {
                                          "Peak rates and bandwidth, written as a row that --spec takes");
   measure->add_option("--device", args->device, "cpu, cuda:N or replay:F.csv")->capture_default_str();
   auto* out = measure->add_option("--out", args->out, "CSV to write; of a model with several ops PREFIX.OP.csv");
+  measure->add_option("--lock-dir", args->lock_dir, "Where those who measure on one GPU find each other's locks")
+      ->envname("GPUETA_LOCK_DIR")
+      ->capture_default_str();
   AddDimOptions(*measure, args->dims);
   kernels->excludes(model);
   kernels->needs(out);

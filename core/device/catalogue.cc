@@ -7,6 +7,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/errors.h"
+#include "core/device/card_name.h"
 #include "core/device/gpu_specs_csv.h"
 
 namespace gpueta {
@@ -170,6 +171,16 @@ std::string Catalogue::CanonicalSlug(std::string_view slug_or_alias) const {
 
 absl::StatusOr<DeviceSpec> Catalogue::Get(std::string_view slug_or_alias) const {
   if (const CatalogueEntry* entry = Find(slug_or_alias)) return entry->spec;
+  // Slugs have no capitals, names have.
+  constexpr std::size_t kLongestName = 128;
+  if (slug_or_alias.size() <= kLongestName && LowerCase(slug_or_alias) != slug_or_alias) {
+    const std::vector<std::string> cards = CardsCalled({.name = std::string(slug_or_alias)}, *this);
+    if (cards.size() == 1) return Find(cards.front())->spec;
+    if (!cards.empty()) {
+      return NotFound("device {} may be any of {}: give the one that it is", Excerpt(slug_or_alias),
+                      fmt::join(cards, ", "));
+    }
+  }
 
   // A slug that goes on where the question stops ("a100") is likelier meant
   // than one that differs in a letter ("a10").

@@ -31,7 +31,8 @@ class Catalogue {
   const CatalogueEntry* Find(std::string_view slug_or_alias) const;
   // The slug behind an alias; the argument itself if it is no alias.
   std::string CanonicalSlug(std::string_view slug_or_alias) const;
-  // NOT_FOUND naming the most similar slugs.
+  // Also by a driver's name ("NVIDIA A100-SXM4-80GB"; card_name.h) where it means one card.
+  // NOT_FOUND naming the cards that it may mean, or the most similar slugs.
   absl::StatusOr<DeviceSpec> Get(std::string_view slug_or_alias) const;
 
  private:

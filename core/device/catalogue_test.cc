@@ -70,7 +70,7 @@ TEST(Catalogue, SuggestsSimilarSlugs) {
       {"h100-sxn", "h100-sxm"},
       {"rtx4090", "rtx-4090"},
       {"a100", "a100-80gb, a100-pcie-40gb, a100-pcie-80gb?"},
-      {"L40S", "did you mean l40s"},
+      {"L40T", "did you mean l40"},
       {"", "\"gpueta devices\""},
       {"a-card-that-nobody-has-ever-made", "\"gpueta devices\""},
   };

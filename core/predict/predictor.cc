@@ -185,6 +185,11 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
                                       table.dim_min[i], table.dim_max[i]));
     }
   }
+  if (const KernelConfig* likely = SelectedConfig(kernel, machine, table.kernel_configs);
+      likely != nullptr && route.exact && !TellsLaunch(kernel)) {
+    out.notes.push_back(fmt::format("the library is likely to run {}, which takes {:.4g} us", likely->kernel,
+                                    *WaveLatencyUs(kernel, machine, *likely)));
+  }
   const std::vector<double> theta(parameters.theta.begin(), parameters.theta.end());
   term("family form without residual, us", FormLatencyUs(table.key.op, table.key.phase, machine, theta, dims));
   const FormInfo form = FormInfoOf(table.key.op, table.key.phase);

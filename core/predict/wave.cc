@@ -41,6 +41,23 @@ const KernelConfig* FindConfig(std::span<const KernelConfig> configs, std::strin
   return it != configs.end() && it->kernel == kernel ? &*it : nullptr;
 }
 
+const KernelConfig* SelectedConfig(const Kernel& kernel, const Machine<double>& machine,
+                                   std::span<const KernelConfig> configs) {
+  Kernel shape = kernel;
+  shape.launch = {};
+  const KernelConfig* selected = nullptr;
+  double least = INFINITY;
+  for (const KernelConfig& config : configs) {
+    const double us = WaveLatencyUs(shape, machine, config).value_or(0);
+    if (!config.selection_ln.has_value() || us <= 0) continue;
+    const double cost = std::log(us) + static_cast<double>(*config.selection_ln);
+    if (cost >= least) continue;
+    least = cost;
+    selected = &config;
+  }
+  return selected;
+}
+
 std::optional<double> CustomLatencyUs(const Kernel& kernel, const Machine<double>& machine,
                                       std::span<const KernelConfig> configs) {
   if (kernel.op() != Op::kCustom) return std::nullopt;

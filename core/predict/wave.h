@@ -30,6 +30,12 @@ std::optional<double> WaveLatencyUs(const Kernel& kernel, const Machine<double>&
 // Of configurations sorted by kernel; nullptr if it is not among them.
 const KernelConfig* FindConfig(std::span<const KernelConfig> configs, std::string_view kernel);
 
+// The configuration that the library is likely to choose for a shape, whatever its launch:
+// that of least latency·e^selection_ln. nullptr where no configuration has a selection_ln
+// and a latency for it.
+const KernelConfig* SelectedConfig(const Kernel& kernel, const Machine<double>& machine,
+                                   std::span<const KernelConfig> configs);
+
 // Of a custom kernel by its own configuration, in µs: what its launch's residual
 // is over. nullopt for other kernels, without a configuration and without a grid.
 std::optional<double> CustomLatencyUs(const Kernel& kernel, const Machine<double>& machine,

@@ -61,6 +61,8 @@ absl::Status CheckConfig(const KernelConfig& config) {
   if (config.tile_m < 0 || config.tile_n < 0 || config.resident_blocks < 1 || !std::isfinite(config.error_ln)) {
     return FieldError("kernel_configs", fmt::format("{} has a bad tile, resident_blocks or error", config.kernel));
   }
+  if (!std::isfinite(config.selection_ln.value_or(0)))
+    return FieldError("kernel_configs.selection_ln", fmt::format("of {} must be finite", config.kernel));
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,9 @@ struct KernelConfig {
   std::array<float, 5> coefficients{};
   std::int64_t rows = 0;
   float error_ln = 0;  // standard deviation of ln(measured/predicted)
+  // What the library takes it to cost beyond its latency, in ln: of configurations that
+  // have it, the library is likely to choose the one whose latency times its e^ is least.
+  std::optional<float> selection_ln;
 
   friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
 };

@@ -37,7 +37,8 @@ Profile FullProfile() {
                                   .resident_blocks = 2,
                                   .coefficients = {1, 0, 1.2F, 0, 0.5F},
                                   .rows = 40,
-                                  .error_ln = 0.05F});
+                                  .error_ln = 0.05F,
+                                  .selection_ln = -0.5F});
   WholeModel& whole = profile.whole_model;
   for (const ParamSpec& param : WholeModelParams()) whole.theta.push_back(param.start);
   for (std::size_t v = 0; v < WholeModel::kDepartures; ++v) whole.departure[v] = DepartureParams()[v].start;
@@ -170,6 +171,8 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"UnsortedHashes", [](Profile& p) { p.tables[0].measured_hash[0] = 5000; }, "sorted"},
         Damage{"NegativeCoefficient", [](Profile& p) { p.tables[0].kernel_configs[0].coefficients[1] = -1; },
                "not negative"},
+        Damage{"NanSelection", [](Profile& p) { p.tables[0].kernel_configs[0].selection_ln = kNan; },
+               "kernel_configs.selection_ln"},
         Damage{"ShortTheta", [](Profile& p) { p.whole_model.theta.pop_back(); }, "whole_model.theta"},
         Damage{"FarDeparture", [](Profile& p) { p.whole_model.machines[0].departure[0] = 9; }, "machines.departure"},
         Damage{"ShortModels", [](Profile& p) { p.whole_model.models.points.pop_back(); }, "whole_model.models.points"},

@@ -151,6 +151,7 @@ void EncodeTable(const Table& table, v1::Table* message) {
     Append(config.coefficients, out->mutable_coefficients());
     out->set_rows(config.rows);
     out->set_error_ln(config.error_ln);
+    if (config.selection_ln.has_value()) out->set_selection_ln(*config.selection_ln);
   }
   message->set_floor_us(table.floor_us);
   message->set_cv_mape(table.cv_mape);
@@ -188,6 +189,7 @@ absl::StatusOr<Table> DecodeTable(const v1::Table& message) {
     std::copy(config.coefficients().begin(), config.coefficients().end(), out.coefficients.begin());
     out.rows = config.rows();
     out.error_ln = config.error_ln();
+    if (config.has_selection_ln()) out.selection_ln = config.selection_ln();
     table.kernel_configs.push_back(std::move(out));
   }
   table.floor_us = message.floor_us();

@@ -5,8 +5,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <thread>
@@ -116,8 +119,9 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
   const std::string recording = Record();
   Outcome outcome;
   std::thread worker([&] {
-    outcome = RunProgram(GPUETA_CALIBRATE_BINARY, {"--device", "replay:" + recording, "--server", server_->address(),
-                                                   "--watch", "--tasks", "1", "--budget", "150"});
+    outcome = RunProgram(GPUETA_CALIBRATE_BINARY,
+                         {"--device", "replay:" + recording, "--server", server_->address(), "--watch", "--tasks", "1",
+                          "--budget", "150", "--journal", directory_.path() + "/journal"});
   });
   Observe(1, 200);
   EXPECT_EQ(Drift(*client_), v1::DRIFT_STATE_STABLE);
@@ -130,6 +134,7 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
   EXPECT_EQ(outcome.status, 0) << outcome.standard_error;
   EXPECT_THAT(outcome.standard_output, testing::HasSubstr("devices/t4/calibrationTasks/"));
   EXPECT_THAT(outcome.standard_output, testing::HasSubstr("active"));
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/journal"));  // the task is done
 
   Predict(shapes_[0]);
   EXPECT_NE(profile_, before);
@@ -146,6 +151,30 @@ TEST_F(FeedbackLoopTest, AChangeIsNoticedCorrectedMeasuredAndOver) {
   vector.mutable_kernel()->mutable_vector()->set_rows(64);
   vector.mutable_kernel()->mutable_vector()->set_cols(64);
   EXPECT_NE(client_->Predict(vector)->devices(0).kernel().provenance(), v1::PROVENANCE_ROOFLINE);
+}
+
+// The disk is full in the middle of a task: the system ends the worker. The next one gets
+// the same task and measures the rest.
+TEST_F(FeedbackLoopTest, AWorkerThatWasEndedInATaskGoesOnFromItsJournal) {
+  const std::string journal = directory_.path() + "/journal";
+  const std::vector<std::string> arguments = {
+      "--device", "replay:" + Record(), "--server", server_->address(), "--watch", "--tasks",
+      "1",        "--budget",           "150",      "--journal",        journal};
+  Observe(1, 200);
+  Observe(kChange, 60);
+  const Outcome ended = RunProgram(GPUETA_CALIBRATE_BINARY, arguments, [] {
+    constexpr rlimit kFile = {.rlim_cur = 8192, .rlim_max = 8192};
+    setrlimit(RLIMIT_FSIZE, &kFile);
+  });
+  EXPECT_EQ(ended.status, 128 + SIGXFSZ) << ended.standard_error;
+  ASSERT_TRUE(std::filesystem::exists(journal));
+  const Outcome next = RunProgram(GPUETA_CALIBRATE_BINARY, arguments);
+  EXPECT_EQ(next.status, 0) << next.standard_error;
+  EXPECT_THAT(next.standard_output,
+              testing::ContainsRegex("going on from " + journal + ": [1-9][0-9] kernels were measured before"));
+  EXPECT_THAT(next.standard_output, testing::HasSubstr("active"));
+  EXPECT_FALSE(std::filesystem::exists(journal));
+  EXPECT_NEAR(Observe(kChange, 100), 0, 0.05);
 }
 
 TEST_F(FeedbackLoopTest, WithoutAWorkerTheCorrectionBringsTheBiasBack) {

@@ -97,6 +97,15 @@ struct Pow {
 struct SiluMul {
   float operator()(float x, float second, float) const { return Silu(x) * second; }
 };
+struct SumOfTwo {
+  float operator()(float x, float second, float) const { return x + second; }
+};
+struct SumOfThree {
+  float operator()(float x, float second, float third) const { return x + second + third; }
+};
+struct Zero {
+  float operator()(float, float, float) const { return 0; }
+};
 struct WhereOne {
   float operator()(float x, float, float) const { return x > 0 ? x : 1; }
 };
@@ -232,6 +241,9 @@ constexpr ElementwiseEntry<T> kElementwise[] = {
     {"mod", 2, Apply<T, Mod, 2>},
     {"pow", 2, Apply<T, Pow, 2>},
     {"silu_mul", 2, Apply<T, SiluMul, 2>},
+    {"add", 3, Apply<T, SumOfThree, 3>},
+    {"accumulate_gradient", 2, Apply<T, SumOfTwo, 2>},
+    {"clear_gradient", 1, Apply<T, Zero, 1>},
     {"where", 1, Apply<T, WhereOne, 1>},
     {"where", 2, Apply<T, WhereTwo, 2>},
     {"where", 3, Apply<T, WhereThree, 3>},

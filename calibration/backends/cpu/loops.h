@@ -23,6 +23,7 @@ using ElementwiseLoop = void (*)(const T* x, const T* second, const T* third, T*
 //   logical: not x, x and second; compare: x > 0, x > second
 //   mod: by 3, by second; pow: x to the power of second
 //   silu_mul: x · sigmoid(x) · second
+//   add: x + second + third; accumulate_gradient: x + second; clear_gradient: 0
 //   where: x, or else 1, second, second; the condition is x > 0, with three
 //   operands third > 0
 template <class T>

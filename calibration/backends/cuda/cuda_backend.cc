@@ -61,7 +61,10 @@ class CudaBackend : public Backend {
     if (parts_.card != nullptr) {
       if (absl::StatusOr<CardInfo> info = parts_.card->Info(); info.ok()) card = *std::move(info);
     }
-    return LabelsOf(parts_.device->properties(), card, versions, std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr);
+    auto labels =
+        LabelsOf(parts_.device->properties(), card, versions, std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr);
+    if (context_.options.l2 != L2State::kAsInModel) labels["l2"] = Name(context_.options.l2);
+    return labels;
   }
 
   // The data sheet where there is one: what other devices taught is relative to

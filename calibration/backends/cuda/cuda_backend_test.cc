@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "calibration/backends/cuda/ops/kernels_ptx.h"
 #include "calibration/backends/cuda/simulated/simulated_library.h"
 #include "calibration/backends/measure.h"
 #include "core/base/errors.h"
@@ -12,6 +15,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::Pair;
 
 struct Bench {
@@ -147,6 +151,31 @@ TEST(CudaBackendTest, AThrottledStretchIsWaitedOut) {
   }
 }
 
+// Runs that are held back teach nothing and keep the card hot.
+TEST(CudaBackendTest, AModelWaitsAThrottledStretchOut) {
+  SimulatedGpu gpu;
+  constexpr double kEndsUs = 900'000;
+  gpu.stretches = {{.begin_us = 5'000,
+                    .end_us = kEndsUs,
+                    .clock_share = 0.6,
+                    .limits = static_cast<std::uint32_t>(ClockLimit::kHardThermal)}};
+  Bench bench(gpu);
+  const std::vector<Kernel> model(20, kProduct);
+  const auto measured = MeasureGraph(*bench.backend, model, {}, bench.driver.Time().now);
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  EXPECT_GT(bench.driver.Time().now(), kEndsUs);
+  EXPECT_FALSE(measured->total.slowed);
+  EXPECT_NEAR(measured->kernels[7].latency_us, DeviceUs({}), 5);
+  // Without a pause it would run all the time.
+  const double busy_us = 1.7 * DeviceUs({}) * static_cast<double>(bench.driver.state().launches);
+  EXPECT_LT(busy_us, 0.5 * kEndsUs);
+}
+
+TEST(CudaBackendTest, AChosenStateOfTheCacheIsTold) {
+  EXPECT_FALSE(Bench().backend->labels().contains("l2"));
+  EXPECT_THAT(Bench({}, {.l2 = L2State::kFlushed}).backend->labels(), Contains(Pair("l2", "flushed")));
+}
+
 TEST(CudaBackendTest, ACardThatStaysHeldBackIsMeasuredAsItIs) {
   SimulatedGpu gpu;
   gpu.stretches = {
@@ -202,6 +231,26 @@ TEST(CudaBackendTest, DescribesAnUnknownCardByWhatItReaches) {
   EXPECT_NEAR(spec.fp16_tensor_tflops, 0.88 * 110, 0.05 * 110);
   EXPECT_NEAR(spec.mem_bandwidth_gb_s, 850, 0.02 * 850);
   EXPECT_THAT(bench.backend->labels(), Contains(Pair("simulated", "1")));
+}
+
+// The libraries of this machine, opened on a device that only our own kernels can be loaded
+// on: what is missing is said, a line each with the reason, and the rest works.
+TEST(CudaBackendTest, SaysWhichLibrariesAreMissingAndWhatThatDisables) {
+  if (OpenCudaDriver().ok()) GTEST_SKIP() << "there is a GPU, and libraries may work on it";
+  if (VectorKernelsPtx().empty()) GTEST_SKIP() << "built without the CUDA toolkit";
+  SimulatedDriver driver({});
+  const auto backend = OpenCudaBackendOn(driver.OpenSimulated(), nullptr);
+  ASSERT_TRUE(backend.ok()) << backend.status();
+  const std::vector<std::string> notes = (*backend)->notes();
+  for (const char* disabled :
+       {"no matrix products and no mixtures of experts (cuBLASLt): ", "no convolutions and no attention (cuDNN): "}) {
+    const auto note = std::ranges::find_if(notes, [&](const std::string& n) { return n.starts_with(disabled); });
+    ASSERT_NE(note, notes.end()) << disabled;
+    EXPECT_GT(note->size(), std::string(disabled).size()) << "without a reason";
+    EXPECT_THAT(*note, Not(HasSubstr("\n")));
+  }
+  EXPECT_EQ((*backend)->Supports(kProduct).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_TRUE((*backend)->Supports({.work = Vector{.op = "relu", .rows = 2, .cols = 2}}).ok());
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // What the kernels of one CUDA backend share.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -13,19 +12,13 @@
 #include "calibration/backends/cuda/ops/operation.h"
 #include "calibration/backends/cuda/timing/clocks.h"
 #include "calibration/backends/cuda/timing/watchdog.h"
+#include "calibration/backends/l2_state.h"
 #include "calibration/backends/timing.h"
 #include "core/ops/timing.h"
 
 namespace gpueta {
 
 class ManifestKernels;  // calibration/backends/manifest/manifest_kernels.h
-
-// What the L2 cache holds when a kernel starts.
-enum class L2State : std::uint8_t {
-  kAsInModel,  // weights cold (other layers ran since), activations warm
-  kWarm,       // everything that fits, from the run before
-  kFlushed,    // nothing
-};
 
 struct CudaOptions {
   // What is measured: kEager times single launches on an idle stream, kGraph
@@ -48,6 +41,17 @@ struct CudaContext {
   OperandMemory memory;
   ClockWatch clocks;
   CoolDown cool_down;
+
+  // After a pause, before the next sample: runs what is timed until the clocks are up again.
+  template <class Run>
+  absl::Status PauseAndWarmUp(double pause_us, Run run) {
+    constexpr double kWarmAgainUs = 3'000;
+    time.pause(pause_us);
+    for (const double start_us = time.now(); time.now() - start_us < kWarmAgainUs;) {
+      if (absl::Status status = run(); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
 
   // The card's state; of a card that cannot tell, an unlimited one.
   CardState StateNow() { return card != nullptr ? card->State().value_or(CardState{}) : CardState{}; }

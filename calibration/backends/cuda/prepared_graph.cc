@@ -26,11 +26,12 @@ class PreparedCudaGraph : public PreparedGraph {
   }
 
   absl::StatusOr<GraphSample> Run() override {
+    if (pause_us_ > 0) GPUETA_RETURN_IF_ERROR(context_.PauseAndWarmUp(pause_us_, [this] { return RunOnce(); }));
     const CardState before = context_.StateNow();
-    GPUETA_RETURN_IF_ERROR(IsGraph() ? graph_.Launch(context_.stream) : EnqueueAll());
-    GPUETA_RETURN_IF_ERROR(Drain());
+    GPUETA_RETURN_IF_ERROR(RunOnce());
     const CardState after = context_.StateNow();
     GraphSample sample{.condition = context_.clocks.ConditionOf(before, after)};
+    pause_us_ = context_.cool_down.PauseUs(sample.condition, context_.time.now());
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       GPUETA_ASSIGN_OR_RETURN(const double elapsed_us, events_.ElapsedUs(i));
       sample.kernels.push_back({.latency_us = elapsed_us, .condition = sample.condition});
@@ -50,6 +51,10 @@ class PreparedCudaGraph : public PreparedGraph {
     }
     return absl::OkStatus();
   }
+  absl::Status RunOnce() {
+    GPUETA_RETURN_IF_ERROR(IsGraph() ? graph_.Launch(context_.stream) : EnqueueAll());
+    return Drain();
+  }
   absl::Status Drain() {
     const EventHandle last = events_[operations_.size() + 1];
     GPUETA_RETURN_IF_ERROR(context_.device.Record(last, context_.stream));
@@ -61,6 +66,7 @@ class PreparedCudaGraph : public PreparedGraph {
   std::vector<Operands> operands_;
   Events events_;
   CapturedGraph graph_;
+  double pause_us_ = 0;
 };
 
 }  // namespace

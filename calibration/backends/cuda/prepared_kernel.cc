@@ -13,9 +13,6 @@
 namespace gpueta {
 namespace {
 
-// After a pause the clocks have to come up again.
-constexpr double kWarmAgainUs = 3'000;
-
 class PreparedCudaKernel : public PreparedKernel {
  public:
   PreparedCudaKernel(const Kernel& kernel, std::unique_ptr<Operation> operation, std::string source,
@@ -45,10 +42,7 @@ class PreparedCudaKernel : public PreparedKernel {
   }
 
   absl::StatusOr<Sample> TakeSample(std::size_t runs) override {
-    if (pause_us_ > 0) {
-      context_.time.pause(pause_us_);
-      GPUETA_RETURN_IF_ERROR(WarmAgain());
-    }
+    if (pause_us_ > 0) GPUETA_RETURN_IF_ERROR(context_.PauseAndWarmUp(pause_us_, [this] { return RunOnce(); }));
     const CardState before = context_.StateNow();
     GPUETA_ASSIGN_OR_RETURN(const double latency_us, LatencyUs(runs));
     const CardState after = context_.StateNow();
@@ -74,12 +68,6 @@ class PreparedCudaKernel : public PreparedKernel {
   absl::Status RunOnce() {
     GPUETA_RETURN_IF_ERROR(Enqueue());
     return Drain(0);
-  }
-  absl::Status WarmAgain() {
-    for (const double start_us = context_.time.now(); context_.time.now() - start_us < kWarmAgainUs;) {
-      GPUETA_RETURN_IF_ERROR(RunOnce());
-    }
-    return absl::OkStatus();
   }
 
   absl::StatusOr<double> LatencyUs(std::size_t runs) {

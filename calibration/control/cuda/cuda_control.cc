@@ -50,6 +50,7 @@ class CudaControl : public DeviceControl {
   }
 
   const ControlSpace& space() const override { return space_; }
+  std::string device() const override { return LabelsOf(host_.device->properties(), {}, {}, false)["uuid"]; }
 
   absl::StatusOr<Backend*> Apply(const Configuration& configuration) override {
     if (!IsPossible(space_, configuration)) {

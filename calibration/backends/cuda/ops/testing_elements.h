@@ -51,11 +51,19 @@ inline double ToleranceOf(DType dtype) {
   }
 }
 
-// The nearest value of fp8 (e4m3) for one that is at most 448.
-inline double NearestFp8(double value) {
+// The nearest value of a type of 8 or 16 bits for one that it reaches; of wider types the
+// value itself.
+inline double Nearest(double value, DType dtype) {
+  int mantissa_bits = 0;
+  int least_exponent = 0;
+  switch (dtype) {
+    case DType::kFp8: mantissa_bits = 3, least_exponent = -6; break;
+    case DType::kFp16: mantissa_bits = 10, least_exponent = -14; break;
+    case DType::kBf16: mantissa_bits = 7, least_exponent = -126; break;
+    default: return value;
+  }
   if (value == 0) return 0;
-  const int exponent = std::max(std::ilogb(value), -6);
-  const double unit = std::ldexp(1, exponent - 3);
+  const double unit = std::ldexp(1, std::max(std::ilogb(value), least_exponent) - mantissa_bits);
   return std::nearbyint(value / unit) * unit;
 }
 

@@ -1,17 +1,21 @@
-// Our vector kernels against references on the CPU. Runs where there is a device;
-// made for compute-sanitizer too.
+// Our vector kernels against references on the CPU. Runs where there is a device, made for
+// compute-sanitizer too; and everywhere with the kernels' source run on the CPU
+// (tests/kernels).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
 
-#include "calibration/backends/cuda/driver/cuda_driver.h"
 #include "calibration/backends/cuda/driver/device_buffer.h"
 #include "calibration/backends/cuda/ops/kernels_ptx.h"
 #include "calibration/backends/cuda/ops/operand_memory.h"
 #include "calibration/backends/cuda/ops/testing_elements.h"
+#include "calibration/backends/cuda/ops/testing_kernel_device.h"
 #include "calibration/backends/cuda/ops/vector_library.h"
 
 namespace gpueta {
@@ -27,6 +31,8 @@ using Elementwise = std::function<double(double, double, double)>;
 const std::map<std::string, Elementwise> kUnary = {
     {"copy", [](double x, double, double) { return x; }},
     {"cast", [](double x, double, double) { return x; }},
+    {"where", [](double x, double, double) { return x != 0 ? x : kScalar; }},
+    {"clear_gradient", [](double, double, double) { return 0.0; }},
     {"relu", [](double x, double, double) { return std::max(x, 0.0); }},
     {"clip", [](double x, double, double) { return std::min(std::max(x, 0.0), 6.0); }},
     {"abs", [](double x, double, double) { return std::abs(x); }},
@@ -57,8 +63,10 @@ const std::map<std::string, Elementwise> kBinary = {
     {"logical", [](double x, double y, double) { return x != 0 && y != 0 ? 1.0 : 0.0; }}};
 const std::map<std::string, Elementwise> kBinaryOnly = {
     {"silu_mul", [](double x, double y, double) { return x * Sigmoid(x) * y; }},
+    {"accumulate_gradient", [](double x, double y, double) { return x + y; }},
     {"where", [](double x, double y, double) { return x != 0 ? y : kScalar; }}};
 const std::map<std::string, Elementwise> kTernary = {
+    {"add", [](double x, double y, double z) { return x + y + z; }},
     {"where", [](double x, double y, double z) { return x != 0 ? y : z; }}};
 
 Row Softmax(const Row& x) {
@@ -91,13 +99,39 @@ Row Rope(const Row& x, double row) {
   return y;
 }
 
+Row RunningSum(const Row& x) {
+  Row y;
+  std::partial_sum(x.begin(), x.end(), std::back_inserter(y));
+  return y;
+}
+Row MeanOfNeighbours(const Row& x) {
+  Row y = x;
+  for (std::size_t j = 0; j + 1 < x.size(); ++j) y[j] = (x[j] + x[j + 1]) / 2;
+  return y;
+}
+
+// Word `i % 4` of Philox-4x32-10 with counter i / 4 and key 0 (Salmon et al. 2011, section 3).
+std::uint32_t RandomWord(std::uint64_t i) {
+  std::array<std::uint32_t, 4> c = {static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i / 4 >> 32), 0, 0};
+  std::array<std::uint32_t, 2> key = {0, 0};
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53} * c[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57} * c[2];
+    c = {static_cast<std::uint32_t>(b >> 32) ^ c[1] ^ key[0], static_cast<std::uint32_t>(b),
+         static_cast<std::uint32_t>(a >> 32) ^ c[3] ^ key[1], static_cast<std::uint32_t>(a)};
+    key = {key[0] + 0x9E3779B9, key[1] + 0xBB67AE85};
+  }
+  return c[i % 4];
+}
+
 class VectorKernelsDeviceTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto driver = OpenCudaDriver();
-    if (!driver.ok()) GTEST_SKIP() << driver.status();
-    driver_ = *std::move(driver);
-    device_ = driver_->Open(0).value();
+    absl::StatusOr<KernelDevice> opened = OpenKernelDevice();
+    if (!opened.ok()) GTEST_SKIP() << opened.status();
+    driver_ = std::move(opened->driver);
+    device_ = std::move(opened->device);
+    floats_ = std::move(opened->floats);
     library_ = LoadVectorLibrary(*device_, VectorKernelsPtx()).value();
     stream_ = device_->CreateStream().value();
   }
@@ -123,7 +157,7 @@ class VectorKernelsDeviceTest : public testing::Test {
       for (std::size_t i = 0; i < count; i += size) values.push_back(ValueOf(data.data() + i, dtype));
       return buffers.back().pointer();
     };
-    for (std::size_t i = 0; i < static_cast<std::size_t>(vector.operands); ++i)
+    for (std::size_t i = 0; i < bytes.inputs.size() && bytes.inputs[i] > 0; ++i)
       operands.inputs[i] = place(bytes.inputs[i], ran.inputs.emplace_back());
     if (bytes.weights > 0) operands.weights = place(bytes.weights, ran.weights);
     Row ignored;
@@ -169,16 +203,15 @@ class VectorKernelsDeviceTest : public testing::Test {
     }
   }
 
-  std::unique_ptr<CudaDriver> driver_;
+  std::shared_ptr<void> driver_;
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<OperatorLibrary> library_;
   StreamHandle stream_{};
+  std::vector<DType> floats_;
 };
 
-constexpr DType kFloats[] = {DType::kFp32, DType::kFp16, DType::kBf16};
-
 TEST_F(VectorKernelsDeviceTest, ElementwiseOperators) {
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats_) {
     for (const auto& [op, reference] : kUnary) CheckElementwise(op, 1, reference, dtype);
     for (const auto& [op, reference] : kBinary) {
       CheckElementwise(op, 1, reference, dtype);
@@ -193,31 +226,112 @@ TEST_F(VectorKernelsDeviceTest, ElementwiseOperatorsOfIndicesAndMasks) {
   for (DType dtype : {DType::kFp64, DType::kInt8}) {
     for (const char* op : {"add", "sub", "max", "min", "compare", "logical"})
       CheckElementwise(op, 2, kBinary.at(op), dtype);
-    CheckElementwise("copy", 1, kUnary.at("copy"), dtype);
+    for (const char* op : {"copy", "cast"}) CheckElementwise(op, 1, kUnary.at(op), dtype);
     CheckElementwise("where", 3, kTernary.at("where"), dtype);
+  }
+  // A product of two masks' numbers would not fit a byte.
+  for (int operands : {1, 2}) CheckElementwise("mul", operands, kBinary.at("mul"), DType::kFp64);
+}
+
+TEST_F(VectorKernelsDeviceTest, BatchnormScalesChannels) {
+  for (DType dtype : floats_) {
+    for (std::int64_t operands : {1, 2}) {
+      constexpr std::int64_t kRows = 6;
+      constexpr std::int64_t kCols = 1'003;
+      const Ran ran = Run({.op = "batchnorm", .rows = kRows, .cols = kCols, .operands = operands}, dtype);
+      for (std::size_t i = 0; i < ran.output.size(); ++i) {
+        const std::size_t row = i / kCols;
+        const double shift = ran.weights[2 * row + 1];
+        const double expected =
+            ran.inputs[0][i] * ran.weights[2 * row] + (operands > 1 ? ran.inputs[1][i] * shift : shift);
+        EXPECT_NEAR(ran.output[i], expected, ToleranceOf(dtype) * (1 + std::abs(expected))) << i;
+      }
+    }
+  }
+}
+
+TEST_F(VectorKernelsDeviceTest, PoolingTakesTheGreatestOfAWindow) {
+  for (DType dtype : floats_) {
+    for (std::int64_t stride : {1, 4, 9}) {
+      constexpr std::int64_t kCols = 77;
+      const Ran ran = Run({.op = "pool", .rows = 5, .cols = kCols, .operands = stride}, dtype);
+      for (std::int64_t i = 0; i < 5 * kCols; ++i) {
+        const std::int64_t row = i / kCols * kCols * stride;
+        const std::int64_t begin = std::max<std::int64_t>(i % kCols * stride - 1, 0);
+        const std::int64_t end = std::min((i % kCols + 1) * stride + 1, kCols * stride);
+        EXPECT_EQ(ran.output[static_cast<std::size_t>(i)],
+                  *std::max_element(ran.inputs[0].begin() + row + begin, ran.inputs[0].begin() + row + end));
+      }
+    }
+  }
+}
+
+TEST_F(VectorKernelsDeviceTest, TransposeMovesEveryElement) {
+  for (DType dtype : floats_) {
+    for (const auto& [rows, cols] : {std::pair<std::size_t, std::size_t>{1, 1}, {32, 32}, {65, 33}, {7, 1'000}}) {
+      const Ran ran = Run(
+          {.op = "transpose", .rows = static_cast<std::int64_t>(rows), .cols = static_cast<std::int64_t>(cols)}, dtype);
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t c = 0; c < cols; ++c) EXPECT_EQ(ran.output[c * rows + r], ran.inputs[0][r * cols + c]);
+      }
+    }
+  }
+}
+
+TEST_F(VectorKernelsDeviceTest, DropoutDropsATenthAndScalesTheRest) {
+  // The answer that the authors publish for counter and key 0.
+  const std::uint32_t known[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(RandomWord(i), known[i]);
+  for (DType dtype : floats_) {
+    const Ran ran = Run({.op = "dropout", .rows = 3, .cols = 10'001}, dtype);
+    double dropped = 0;
+    for (std::size_t i = 0; i < ran.output.size(); ++i) {
+      const bool drops = RandomWord(i) < 429'496'730U;
+      dropped += drops ? 1 : 0;
+      const double expected = drops ? 0 : ran.inputs[0][i] / 0.9;
+      EXPECT_NEAR(ran.output[i], expected, ToleranceOf(dtype) * (1 + std::abs(expected))) << i;
+    }
+    EXPECT_NEAR(dropped / static_cast<double>(ran.output.size()), 0.1, 0.01);
+  }
+}
+
+TEST_F(VectorKernelsDeviceTest, AnOptimisersStepMovesAgainstTheGradient) {
+  const Ran ran = Run({.op = "adam", .rows = 3, .cols = 1'001, .operands = 6}, DType::kFp32);
+  for (std::size_t i = 0; i < ran.output.size(); ++i) {
+    const double g = ran.inputs[1][i];
+    const double m = 0.9 * ran.inputs[2][i] + 0.1 * g;
+    const double v = 0.999 * ran.inputs[3][i] + 0.001 * g * g;
+    if (v < 1e-4) continue;  // of numbers that may be negative here
+    const double expected = ran.inputs[0][i] - 1e-3 * m / (std::sqrt(v) + 1e-8);
+    EXPECT_NEAR(ran.output[i], expected, 1e-4 * (1 + std::abs(expected))) << i;
   }
 }
 
 TEST_F(VectorKernelsDeviceTest, RowOperators) {
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats_) {
     CheckRows("softmax", dtype, [](const Row& x, const Row&, double) { return Softmax(x); });
     CheckRows("layernorm", dtype, [](const Row& x, const Row& w, double) { return Norm(x, w, true); });
+    CheckRows("groupnorm", dtype, [](const Row& x, const Row& w, double) { return Norm(x, w, true); });
+    CheckRows("resize", dtype, [](const Row& x, const Row&, double) { return MeanOfNeighbours(x); });
     CheckRows("rmsnorm", dtype, [](const Row& x, const Row& w, double) { return Norm(x, w, false); });
     CheckRows("rope", dtype, [](const Row& x, const Row&, double row) { return Rope(x, row); });
     CheckRows("reduce", dtype,
               [](const Row& x, const Row&, double) { return Row{std::accumulate(x.begin(), x.end(), 0.0)}; });
+    CheckRows("cumsum", dtype, [](const Row& x, const Row&, double) { return RunningSum(x); });
   }
 }
 
 TEST_F(VectorKernelsDeviceTest, EmbeddingGathersRowsOfTheTable) {
   constexpr std::int64_t kRows = 17;
   constexpr std::int64_t kCols = 96;
-  const Ran ran = Run({.op = "embedding", .rows = kRows, .cols = kCols}, DType::kFp32);
-  for (std::int64_t row = 0; row < kRows; ++row) {
-    const std::int64_t token = row * 2654435761LL % kRows;
-    for (std::int64_t j = 0; j < kCols; ++j) {
-      EXPECT_EQ(ran.output[static_cast<std::size_t>(row * kCols + j)],
-                ran.inputs[0][static_cast<std::size_t>(token * kCols + j)]);
+  for (DType dtype : floats_) {
+    const Ran ran = Run({.op = "embedding", .rows = kRows, .cols = kCols}, dtype);
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const std::int64_t token = row * 2654435761LL % kRows;
+      for (std::int64_t j = 0; j < kCols; ++j) {
+        EXPECT_EQ(ran.output[static_cast<std::size_t>(row * kCols + j)],
+                  ran.inputs[0][static_cast<std::size_t>(token * kCols + j)]);
+      }
     }
   }
 }

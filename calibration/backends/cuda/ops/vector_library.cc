@@ -16,23 +16,45 @@ namespace {
 constexpr std::uint32_t kElementwiseThreads = 128;
 constexpr std::uint32_t kRowThreads = 256;
 constexpr std::int64_t kPackBytes = 16;
+constexpr std::int64_t kTile = 32;
 
 bool HasBlockPerRow(const std::string& op) { return InfoOf(op).row_wise || op == "rope" || op == "embedding"; }
 
 // Elements of scale and shift.
 std::int64_t WeightsOf(const Vector& vector) {
-  if (vector.op == "layernorm") return 2 * vector.cols;
+  if (vector.op == "layernorm" || vector.op == "groupnorm") return 2 * vector.cols;
+  if (vector.op == "batchnorm") return 2 * vector.rows;
   return vector.op == "rmsnorm" ? vector.cols : 0;
 }
 
+// Bytes of each input tensor, of so many bytes of output.
+std::array<std::int64_t, kMaxCudaInputs> InputsOf(const Vector& vector, std::int64_t tensor) {
+  std::array<std::int64_t, kMaxCudaInputs> inputs{};
+  // A pooling's operands are elements of one tensor; an optimiser's are written, too.
+  if (vector.op == "pool") {
+    inputs[0] = vector.operands * tensor;
+  } else {
+    const auto count = std::min(static_cast<std::size_t>(vector.operands), kMaxCudaInputs);
+    std::fill_n(inputs.begin(), count, tensor);
+  }
+  return inputs;
+}
+
 std::string EntryOf(const Vector& vector, DType dtype) {
-  return fmt::format("{}_{}_{}", vector.op, vector.operands, Name(dtype == DType::kTf32 ? DType::kFp32 : dtype));
+  const std::string operands = vector.op == "pool" ? "n" : std::to_string(vector.operands);
+  return fmt::format("{}_{}_{}", vector.op, operands, Name(dtype == DType::kTf32 ? DType::kFp32 : dtype));
 }
 
 LaunchGeometry GeometryOf(const Vector& vector, std::int64_t element_bytes) {
   LaunchGeometry geometry;
   if (HasBlockPerRow(vector.op)) {
     geometry.grid.x = static_cast<std::uint32_t>(std::min<std::int64_t>(vector.rows, 1 << 30));
+    geometry.block.x = kRowThreads;
+    return geometry;
+  }
+  if (vector.op == "transpose") {
+    const auto tiles = [](std::int64_t side) { return (side + kTile - 1) / kTile; };
+    geometry.grid.x = static_cast<std::uint32_t>(tiles(vector.rows) * tiles(vector.cols));
     geometry.block.x = kRowThreads;
     return geometry;
   }
@@ -49,11 +71,12 @@ class VectorOperation : public Operation {
         function_(function),
         entry_(EntryOf(vector, dtype)),
         rows_(vector.rows),
-        columns_(vector.cols) {
+        columns_(vector.cols),
+        operands_(vector.operands) {
     const std::int64_t element = BitsOf(dtype).activation / 8;
     geometry_ = GeometryOf(vector, element);
     const std::int64_t tensor = rows_ * columns_ * element;
-    for (std::int64_t i = 0; i < vector.operands; ++i) bytes_.inputs[static_cast<std::size_t>(i)] = Size(tensor);
+    std::ranges::transform(InputsOf(vector, tensor), bytes_.inputs.begin(), Size);
     bytes_.output = Size(InfoOf(vector.op).one_result_per_row ? rows_ * element : tensor);
     bytes_.weights = Size(WeightsOf(vector) * element);
   }
@@ -68,8 +91,9 @@ class VectorOperation : public Operation {
   }
   absl::Status Enqueue(const Operands& operands, StreamHandle stream) override {
     Operands values = operands;
-    std::array<void*, 7> arguments = {
-        &values.output, &values.inputs[0], &values.inputs[1], &values.inputs[2], &values.weights, &rows_, &columns_};
+    std::array<void*, 9> arguments = {
+        &values.output, &values.inputs[0], &values.inputs[1], &values.inputs[2], &values.inputs[3], &values.weights,
+        &rows_,         &columns_,         &operands_};
     return device_.Launch(function_, geometry_, arguments, stream);
   }
 
@@ -81,6 +105,7 @@ class VectorOperation : public Operation {
   std::string entry_;
   std::int64_t rows_;
   std::int64_t columns_;
+  std::int64_t operands_;
   LaunchGeometry geometry_;
   OperandBytes bytes_;
 };
@@ -104,7 +129,9 @@ class VectorLibrary : public OperatorLibrary {
                                                   vector->operands, Name(kernel.dtype)));
     }
     // Blocks along x are counted in 31 bits.
-    if (vector->rows * vector->cols > (std::int64_t{1} << 40)) return absl::UnimplementedError("too many elements");
+    const std::int64_t inputs = vector->op == "pool" ? vector->operands : 1;
+    if (vector->rows * vector->cols > (std::int64_t{1} << 40) / inputs)
+      return absl::UnimplementedError("too many elements");
     return absl::OkStatus();
   }
 

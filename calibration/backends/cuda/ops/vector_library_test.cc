@@ -63,15 +63,26 @@ TEST(VectorKernelsTest, ThePtxHasAnEntryForTheOperatorsOfModels) {
   const auto device = driver.OpenSimulated();
   const auto library = LoadVectorLibrary(*device, VectorKernelsPtx());
   ASSERT_TRUE(library.ok()) << library.status();
-  for (const char* op : {"copy", "relu", "gelu", "silu", "tanh", "sigmoid", "softmax", "layernorm", "rmsnorm", "rope",
-                         "embedding", "reduce"}) {
+  for (const char* op : {"copy",      "relu",    "gelu", "silu",      "tanh",      "sigmoid",       "softmax",
+                         "layernorm", "rmsnorm", "rope", "embedding", "reduce",    "groupnorm",     "batchnorm",
+                         "cumsum",    "resize",  "pool", "dropout",   "transpose", "clear_gradient"}) {
     for (DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
       EXPECT_TRUE((*library)->Prepare(VectorKernel(op, 16, 64, 1, dtype)).ok()) << op;
     }
   }
-  for (const char* op : {"add", "mul", "sub", "div", "silu_mul", "where"}) {
+  for (const char* op : {"add", "mul", "sub", "div", "silu_mul", "where", "batchnorm", "accumulate_gradient"}) {
     EXPECT_TRUE((*library)->Prepare(VectorKernel(op, 16, 64, 2, DType::kBf16)).ok()) << op;
   }
+  const auto pool = (*library)->Prepare(VectorKernel("pool", 16, 64, 9, DType::kFp16));
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_EQ((*pool)->bytes().inputs[0], 9U * 16 * 64 * 2);  // one tensor
+  EXPECT_EQ((*pool)->bytes().inputs[1], 0U);
+  const auto adam = (*library)->Prepare(VectorKernel("adam", 16, 64, 6, DType::kFp32));
+  ASSERT_TRUE(adam.ok()) << adam.status();
+  for (const std::size_t input : (*adam)->bytes().inputs) EXPECT_EQ(input, 16U * 64 * 4);
+  EXPECT_EQ((*library)->Prepare(VectorKernel("batchnorm", 16, 64, 1, DType::kFp32)).value()->bytes().weights, 128U);
+  // 65 × 33 in tiles of 32.
+  EXPECT_EQ((*library)->Prepare(VectorKernel("transpose", 65, 33, 1, DType::kFp32)).value()->launch().grid_x, 6);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ std::string NameOf(const SimulatedTile& tile) { return fmt::format("{}{}x{}", kG
 
 class SimulatedLibrary : public OperatorLibrary {
  public:
-  explicit SimulatedLibrary(SimulatedDevice& device) : device_(device) {}
+  SimulatedLibrary(SimulatedDevice& device, std::span<const SimulatedTile> tiles) : device_(device), tiles_(tiles) {}
 
   std::string name() const override { return "simulated"; }
   std::string version() const override { return "1"; }
@@ -85,7 +85,7 @@ class SimulatedLibrary : public OperatorLibrary {
     if (kernel.op() != Op::kGemm) return names;
     const SimulatedTile chosen = Heuristic(kernel);
     names.push_back(NameOf(chosen));
-    for (const SimulatedTile& tile : kSimulatedTiles) {
+    for (const SimulatedTile& tile : tiles_) {
       if (NameOf(tile) != names.front()) names.push_back(NameOf(tile));
     }
     return names;
@@ -94,7 +94,7 @@ class SimulatedLibrary : public OperatorLibrary {
  private:
   absl::StatusOr<SimulatedTile> TileFor(const Kernel& kernel) const {
     if (!kernel.launch.kernel.starts_with(kGemmName)) return Heuristic(kernel);
-    for (const SimulatedTile& tile : kSimulatedTiles) {
+    for (const SimulatedTile& tile : tiles_) {
       if (NameOf(tile) == kernel.launch.kernel) return tile;
     }
     return NotFound("the simulated library has no algorithm \"{}\"", kernel.launch.kernel);
@@ -105,7 +105,7 @@ class SimulatedLibrary : public OperatorLibrary {
     SimulatedTile best;
     double least = std::numeric_limits<double>::max();
     double penalty = 1;
-    for (const SimulatedTile& tile : kSimulatedTiles) {
+    for (const SimulatedTile& tile : tiles_) {
       const double slots = static_cast<double>(device_.properties().sm_count) * tile.resident_blocks;
       const double waves = std::ceil(TilesOf(*ProductOf(kernel), {tile.m, tile.n}) / slots);
       const double work = waves * slots * tile.m * tile.n * penalty;
@@ -118,12 +118,13 @@ class SimulatedLibrary : public OperatorLibrary {
   }
 
   SimulatedDevice& device_;
+  std::span<const SimulatedTile> tiles_;
 };
 
 }  // namespace
 
-std::unique_ptr<OperatorLibrary> MakeSimulatedLibrary(SimulatedDevice& device) {
-  return std::make_unique<SimulatedLibrary>(device);
+std::unique_ptr<OperatorLibrary> MakeSimulatedLibrary(SimulatedDevice& device, std::span<const SimulatedTile> tiles) {
+  return std::make_unique<SimulatedLibrary>(device, tiles);
 }
 
 }  // namespace gpueta

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 
 #include "calibration/backends/cuda/ops/operation.h"
 #include "calibration/backends/cuda/simulated/simulated_driver.h"
@@ -21,6 +22,8 @@ struct SimulatedTile {
 inline constexpr SimulatedTile kSimulatedTiles[] = {
     {256, 128, 1, 0.88}, {128, 128, 2, 0.8}, {128, 64, 2, 0.7}, {64, 64, 4, 0.55}};
 
-std::unique_ptr<OperatorLibrary> MakeSimulatedLibrary(SimulatedDevice& device);
+// `tiles` must outlive the library.
+std::unique_ptr<OperatorLibrary> MakeSimulatedLibrary(SimulatedDevice& device,
+                                                      std::span<const SimulatedTile> tiles = kSimulatedTiles);
 
 }  // namespace gpueta

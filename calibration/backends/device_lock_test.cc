@@ -1,10 +1,12 @@
-#include "calibration/worker/device_lock.h"
+#include "calibration/backends/device_lock.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+
+#include "calibration/backends/testing_fake_backend.h"
 
 namespace gpueta {
 namespace {
@@ -38,6 +40,38 @@ TEST(DeviceLockTest, AKilledHolderLetsGo) {
   kill(holder, SIGKILL);
   waitpid(holder, nullptr, 0);
   EXPECT_TRUE(DeviceLock::Acquire(testing::TempDir(), name).ok());
+}
+
+// A device of a node of two.
+class OneOfTwo : public testing_util::FakeBackend {
+ public:
+  OneOfTwo(std::string own, std::string peer)
+      : FakeBackend([](Sample sample, std::size_t) { return sample; }), own_(std::move(own)), peer_(std::move(peer)) {}
+  std::map<std::string, std::string> labels() const override { return {{"uuid", own_}}; }
+  std::vector<std::string> peers() const override {
+    return peer_.empty() ? std::vector<std::string>() : std::vector<std::string>{peer_};
+  }
+
+ private:
+  std::string own_, peer_;
+};
+
+TEST(DeviceLockTest, ABackendsDevicesAreLockedTogether) {
+  const std::string a = Name() + "-a";
+  const std::string b = Name() + "-b";
+  {
+    const auto both = LockDevicesOf(OneOfTwo(a, b), testing::TempDir());
+    ASSERT_TRUE(both.ok()) << both.status();
+    for (const std::string& one : {a, b}) {
+      const absl::Status status = LockDevicesOf(OneOfTwo(one, ""), testing::TempDir()).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_NE(status.message().find("somebody else measures on " + one), std::string::npos) << status;
+    }
+  }
+  EXPECT_TRUE(LockDevicesOf(OneOfTwo(b, ""), testing::TempDir()).ok());
+  // Without GPUs there is nothing to lock.
+  const testing_util::FakeBackend none([](Sample sample, std::size_t) { return sample; });
+  EXPECT_TRUE(LockDevicesOf(none, "/nonexistent").ok());
 }
 
 TEST(DeviceLockTest, SaysWhichFileCannotBeMade) {
