@@ -242,7 +242,8 @@ absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, 
                            calibration.skipped.empty() ? "" : ": " + calibration.skipped.front());
   }
   if (!alternatives.empty()) GPUETA_RETURN_IF_ERROR(MeasureAlternatives(campaign, alternatives, calibration));
-  GPUETA_ASSIGN_OR_RETURN(calibration.profile, FitProfile(spec, calibration.measurements, {.seed = options.seed}));
+  GPUETA_ASSIGN_OR_RETURN(calibration.profile,
+                          FitProfile(spec, calibration.measurements, {.seed = options.seed, .base = options.base}));
   LearnAlgorithms(calibration.measurements, calibration.alternatives, options.seed, calibration.profile);
   calibration.profile.labels = backend.labels();
   calibration.profile.host_issue_us = backend.MeasureHostIssueUs().value_or(0);

@@ -27,6 +27,8 @@ struct CalibrationOptions {
   // run instead (algorithms.h), after all others and on top of the budget.
   std::size_t algorithm_shapes = 0;
   std::uint64_t seed = 0;
+  // What other devices taught, for the fit (FitOptions::base); null: nothing.
+  const Profile* base = nullptr;
   // Called before each model of the workload and each kernel; returns when it may be measured (turn.h).
   std::function<absl::Status()> wait_turn;
   // Where each kernel is written as soon as it is measured, and what is written there

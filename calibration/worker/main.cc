@@ -23,6 +23,7 @@
 #include "core/base/errors.h"
 #include "core/device/catalogue.h"
 #include "core/fit/fit.h"
+#include "core/profile/transfer.h"
 #include "gpueta/client.h"
 
 namespace gpueta {
@@ -149,6 +150,8 @@ absl::StatusOr<Profile> Measure(Backend& backend, const DeviceSpec& spec, const 
   options.time_budget_us = args.time_s * 1e6;
   options.algorithm_shapes = args.algorithms;
   options.seed = args.seed;
+  GPUETA_ASSIGN_OR_RETURN(const std::optional<Profile> base, TransferToLearnFrom(DefaultProfileDirectory(), spec));
+  if (base.has_value()) options.base = &*base;
   WorkerTurn turn(backend, {.max_duty = args.max_duty, .wait_for_idle = !args.even_if_busy}, RealTime());
   options.wait_turn = [&turn] { return turn.Wait(); };
   absl::StatusOr<Calibration> calibration;
@@ -271,7 +274,10 @@ absl::Status Combine(const Args& args) {
   Tell(of_class.deviations);
   fmt::print("{} kernels of {} nodes\n", of_class.rows.size(), nodes.size());
   GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, Catalogue::BuiltIn().Get(device));
-  GPUETA_ASSIGN_OR_RETURN(Profile profile, FitProfile(spec, of_class.rows, {.seed = args.seed}));
+  GPUETA_ASSIGN_OR_RETURN(const std::optional<Profile> base, TransferToLearnFrom(DefaultProfileDirectory(), spec));
+  GPUETA_ASSIGN_OR_RETURN(
+      Profile profile,
+      FitProfile(spec, of_class.rows, {.seed = args.seed, .base = base.has_value() ? &*base : nullptr}));
   profile.created_unix_s = std::time(nullptr);
   if (!args.out.empty()) GPUETA_RETURN_IF_ERROR(SaveProfile(profile, args.out).status());
   return args.server.empty() ? absl::OkStatus() : Publish(args, profile);

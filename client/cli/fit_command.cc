@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
 #include "core/fit/fit.h"
+#include "core/profile/transfer.h"
 
 namespace gpueta::cli {
 namespace {
@@ -57,24 +57,14 @@ std::set<std::string> Excluded(const FitArgs& args) {
   return excluded;
 }
 
-bool HasSeen(const Profile& transfer, const DeviceSpec& spec) {
-  return std::any_of(transfer.pool.begin(), transfer.pool.end(),
-                     [&](const DeviceSpec& seen) { return seen.slug == spec.slug; });
-}
-
-// The transfer profile among those in --base. By itself the one that is installed,
-// for GPUs that it was not fitted to: what it says of others would not be news.
+// The transfer profile that --base names.
 absl::StatusOr<std::optional<Profile>> BaseOf(const FitArgs& args, const DeviceSpec& spec, const Globals& globals) {
-  const bool automatic = args.base == "auto";
-  if (args.base == "none" || (automatic && IsCpu(spec))) return std::nullopt;
-  absl::StatusOr<std::vector<LoadedProfile>> profiles =
-      LoadProfileDirectory(automatic ? ProfileDirectory(globals) : args.base);
-  if (automatic && absl::IsNotFound(profiles.status())) return std::nullopt;
-  GPUETA_RETURN_IF_ERROR(profiles.status());
-  for (LoadedProfile& loaded : *profiles) {
-    if (loaded.profile.transfer && !(automatic && HasSeen(loaded.profile, spec))) return std::move(loaded.profile);
+  if (args.base == "none") return std::nullopt;
+  if (args.base == "auto") return TransferToLearnFrom(ProfileDirectory(globals), spec);
+  GPUETA_ASSIGN_OR_RETURN(std::vector<LoadedProfile> profiles, LoadProfileDirectory(args.base));
+  for (LoadedProfile& loaded : profiles) {
+    if (loaded.profile.transfer) return std::move(loaded.profile);
   }
-  if (automatic) return std::nullopt;
   return NotFound("--base: {} has no transfer profile; make one with fit --pool, or give --base none", args.base);
 }
 

@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "core/base/errors.h"
+#include "core/device/catalogue.h"
 #include "core/profile/model_residual.h"
+#include "core/profile/transfer.h"
 #include "core/testing/test_profile.h"
 #include "core/wire/profile_codec.h"
 #include "gpueta/v1/profile.pb.h"
@@ -184,6 +186,30 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"NanModels", [](Profile& p) { p.whole_model.models.weights[1] = kNan; }, "whole_model.models.weights"},
         Damage{"TablesOutOfOrder", [](Profile& p) { std::swap(p.tables[0], p.tables[2]); }, "sorted by key"}),
     [](const auto& instance) { return instance.param.name; });
+
+TEST(TransferToLearnFromTest, IsForGpusThatItHasNotSeen) {
+  const TemporaryDirectory directory;
+  Profile transfer = MakeTestProfile("t4");
+  transfer.device = "transfer";
+  transfer.transfer = true;
+  transfer.pool = {Catalogue::BuiltIn().Get("t4").value()};
+  ASSERT_TRUE(SaveProfile(transfer, directory.File("transfer.profile")).ok());
+  ASSERT_TRUE(SaveProfile(MakeTestProfile("t4"), directory.File("t4.profile")).ok());
+  const auto learnt_from = [](const std::string& path, const DeviceSpec& device) {
+    const auto found = TransferToLearnFrom(path, device);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.ok() && found->has_value();
+  };
+  const DeviceSpec unseen = Catalogue::BuiltIn().Get("l40s").value();
+  EXPECT_TRUE(learnt_from(directory.File(""), unseen));
+  EXPECT_FALSE(learnt_from(directory.File(""), transfer.pool[0]));
+  DeviceSpec cpu = unseen;
+  cpu.architecture = "CPU";
+  EXPECT_FALSE(learnt_from(directory.File(""), cpu));
+  EXPECT_FALSE(learnt_from(directory.File("nowhere"), unseen));
+  std::ofstream(directory.File("a.profile")) << "not a profile";
+  EXPECT_THAT(MessageOf(TransferToLearnFrom(directory.File(""), unseen).status()), HasSubstr("a.profile"));
+}
 
 TEST(FindTest, ReturnsTheTableOfTheKeyOrNothing) {
   const Profile profile = FullProfile();

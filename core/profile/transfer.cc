@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/errors.h"
 #include "core/device/relatedness.h"
 #include "core/ops/forms.h"
 #include "core/profile/whole_model.h"
@@ -158,6 +159,22 @@ Profile TransferTo(const Profile& pooled, const DeviceSpec& device) {
   }
   if (!pooled.whole_model.empty()) out.whole_model = WholeModelFor(pooled.whole_model, pooled.pool, device);
   return out;
+}
+
+bool HasSeen(const Profile& pooled, const DeviceSpec& device) {
+  return std::any_of(pooled.pool.begin(), pooled.pool.end(),
+                     [&](const DeviceSpec& seen) { return seen.slug == device.slug; });
+}
+
+absl::StatusOr<std::optional<Profile>> TransferToLearnFrom(const std::string& directory, const DeviceSpec& device) {
+  if (IsCpu(device)) return std::nullopt;
+  absl::StatusOr<std::vector<LoadedProfile>> profiles = LoadProfileDirectory(directory);
+  if (absl::IsNotFound(profiles.status())) return std::nullopt;
+  GPUETA_RETURN_IF_ERROR(profiles.status());
+  for (LoadedProfile& loaded : *profiles) {
+    if (loaded.profile.transfer && !HasSeen(loaded.profile, device)) return std::move(loaded.profile);
+  }
+  return std::nullopt;
 }
 
 }  // namespace gpueta

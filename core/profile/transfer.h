@@ -7,10 +7,12 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/device/spec.h"
 #include "core/ops/form.h"
 #include "core/ops/kernel.h"
@@ -64,5 +66,13 @@ Table TableOf(const Table& pooled, const DeviceSpec& device, std::span<const dou
 // All tables of a pooled profile for one device; tables without deviations as
 // they are.
 Profile TransferTo(const Profile& pooled, const DeviceSpec& device);
+
+// Whether a pooled profile was fitted to the device's own rows, too.
+bool HasSeen(const Profile& pooled, const DeviceSpec& device);
+
+// The transfer profile of a directory for a fit of the device: none if there is
+// none, if it has seen the device (it would say again what the device's rows said
+// before), or if the device is a CPU. Errors of files that cannot be read.
+absl::StatusOr<std::optional<Profile>> TransferToLearnFrom(const std::string& directory, const DeviceSpec& device);
 
 }  // namespace gpueta
