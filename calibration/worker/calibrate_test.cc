@@ -308,6 +308,27 @@ TEST(CandidatesTest, AGpuIsAskedForAttentionAndExpertsInATypeThatItHas) {
   EXPECT_FALSE(fp16.contains("attention bf16"));
 }
 
+TEST(CandidatesTest, AGpuIsAskedForTheVectorOperatorsOfTransformersAndTraining) {
+  const DeviceSpec gpu = Catalogue::BuiltIn().Get("h100-sxm").value();
+  const auto ops_of = [](const DeviceSpec& spec) {
+    std::map<std::string, int> ops;
+    const std::vector<Kernel> planned =
+        GenerateCandidates(AnyBackend(), spec, {.ops = {Op::kVector}, .per_op = 400}).value();
+    for (const Kernel& kernel : planned) {
+      const auto& vector = std::get<Vector>(kernel.work);
+      ++ops[fmt::format("{} {}", vector.op, vector.operands)];
+    }
+    return ops;
+  };
+  const auto ops = ops_of(gpu);
+  for (const char* op : {"rmsnorm 1", "silu_mul 2", "rope 1", "silu 1", "batchnorm 1", "batchnorm 2", "dropout 1",
+                         "accumulate_gradient 2"}) {
+    EXPECT_TRUE(ops.contains(op) && ops.at(op) >= 10) << op;
+  }
+  EXPECT_TRUE(ops.contains("softmax 1") && ops.at("softmax 1") >= 10);
+  EXPECT_FALSE(ops_of(Spec()).contains("rmsnorm 1"));
+}
+
 TEST(CandidatesTest, AttentionAndExpertsAreLeftOutWhereTheyAreNotWanted) {
   const DeviceSpec gpu = Catalogue::BuiltIn().Get("h100-sxm").value();
   const Kernel product = {.dtype = DType::kFp16, .work = Gemm{.m = 64, .n = 64, .k = 64}};

@@ -1,6 +1,7 @@
 #include "calibration/worker/candidates.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,24 @@ std::optional<Kernel> AsRun(const Graph& graph, std::size_t node, Kernel kernel)
   return kernel;
 }
 
+// What transformers and training steps run on GPUs besides what shapes are generated of: each
+// in turn takes the place of one generated vector operator in three.
+void AddOperatorsOfGpuModels(std::vector<Kernel>& vectors) {
+  struct Operator {
+    std::string_view op;
+    std::int64_t operands;
+  };
+  constexpr Operator kOperators[] = {{"rmsnorm", 1},   {"silu_mul", 2},  {"rope", 1},    {"silu", 1},
+                                     {"batchnorm", 1}, {"batchnorm", 2}, {"dropout", 1}, {"accumulate_gradient", 2}};
+  constexpr std::size_t kEvery = 3;
+  for (std::size_t i = 0; i < vectors.size(); i += kEvery) {
+    const Operator& chosen = kOperators[i / kEvery % std::size(kOperators)];
+    auto& vector = std::get<Vector>(vectors[i].work);
+    vector.op = chosen.op;
+    vector.operands = chosen.operands;
+  }
+}
+
 // Of what a backend has or does not have, whatever the size.
 std::string KindOf(const Kernel& kernel) {
   std::string kind(Name(kernel.op()));
@@ -85,6 +104,8 @@ absl::StatusOr<std::vector<Kernel>> GenerateCandidates(const Backend& backend, c
     if (op == Op::kAttention || op == Op::kMoe) choices.insert(choices.end(), {DType::kBf16, DType::kFp16});
     for (const DType choice : choices) {
       GPUETA_ASSIGN_OR_RETURN(std::vector<Kernel> generated, GenerateShapes(op, choice, options.per_op, options.seed));
+      const bool is_model_type = choice != DType::kFp64 && choice != DType::kInt8;
+      if (op == Op::kVector && !IsCpu(spec) && is_model_type) AddOperatorsOfGpuModels(generated);
       std::erase_if(generated, [&backend](const Kernel& kernel) { return !backend.Supports(kernel).ok(); });
       if (generated.empty()) continue;
       std::erase_if(generated, [&](const Kernel& kernel) { return RooflineUs(kernel, spec) > options.longest_us; });
