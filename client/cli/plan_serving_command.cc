@@ -69,7 +69,7 @@ Configuration Sweep(const PlanServingArgs& args, LocalEngines& engines, const La
     return out;
   }
   const auto within = SteadyStatesWithin(*model.model, model.table.WithOverhead(setup->overhead), model.room, args.isl,
-                                         args.osl, args.serving.token_budget, limits);
+                                         args.osl, args.serving.token_budget, limits, setup->limits.speculation);
   if (!within.ok()) {
     out.problem = MessageOf(within.status());
     return out;
@@ -216,7 +216,6 @@ void AddPlanServing(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* command =
       app.add_subcommand("plan-serving", "Which devices serve an LLM within limits, how much, and at what cost");
   AddServingOptions(*command, args->serving);
-  command->add_option("--ttft", args->serving.ttft, "Limit on the time to the first token, e.g. 500ms");
   command->add_option("--devices", args->devices, "Slugs")->required()->delimiter(',');
   command->add_option("--tp", args->tensor_ranks, "Tensor-parallel ranks to try")
       ->delimiter(',')
