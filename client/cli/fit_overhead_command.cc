@@ -80,7 +80,9 @@ void AddFitOverhead(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* command = app.add_subcommand("fit-overhead", "What an LLM engine takes for a step besides its kernels");
   command->add_option("MODEL", args->model, "config.json of the model, or a registered model's name with --server")
       ->required();
-  command->add_option("--records", args->records, "JSON: a list of {\"step\": …, \"latency_ms\"}, steps as lists or counts")
+  command
+      ->add_option("--records", args->records,
+                   "JSON: a list of {\"step\": …, \"latency_ms\"}, steps as lists or counts")
       ->required()
       ->check(CLI::ExistingFile);
   command->add_option("--device", args->device, "Slug")->required();

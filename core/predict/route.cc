@@ -110,8 +110,7 @@ Route Routes::Search(const TableKey& asked, bool any_timing, Unlike unlike) cons
     // before others', a type like it before others' evidence, the same type
     // before the same timing; of equally good tables the one nearest to device
     // time, then the larger one.
-    const int other_type = *distance == 0                                   ? 0
-                           : 100 * *distance + (AreAlike(asked.dtype, has.dtype) ? 500 : 2000);
+    const int other_type = *distance == 0 ? 0 : 100 * *distance + (AreAlike(asked.dtype, has.dtype) ? 500 : 2000);
     const bool widened = widened_[static_cast<std::size_t>(asked.dtype)];
     // Other devices' say little where there are few, or with units that are missing here.
     const bool little = !is_own && (table.table().rows < kFewRows || (widened && *distance == 0));

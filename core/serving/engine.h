@@ -63,8 +63,7 @@ class Engine {
   // not from 0 to 1024, and an acceptance that is not from 0 to 1.
   static absl::Status Check(const EngineLimits& limits);
 
-  explicit Engine(const EngineLimits& limits)
-      : limits_(limits), tokens_per_step_(limits.speculation.TokensPerStep()) {}
+  explicit Engine(const EngineLimits& limits) : limits_(limits), tokens_per_step_(limits.speculation.TokensPerStep()) {}
   // Empty again, with other limits; keeps its memory.
   void Reset(const EngineLimits& limits);
 

@@ -27,8 +27,8 @@ absl::StatusOr<EngineStep> StepOf(const StepCounts& counts, std::int64_t specula
   EngineStep step{.prefill = {}, .decode_context = {}, .speculative_tokens = speculative_tokens};
   GPUETA_RETURN_IF_ERROR(Within("prefill_tokens", counts.prefill_tokens, 0, kMostTokens));
   if (counts.prefill_tokens > 0) {
-    GPUETA_RETURN_IF_ERROR(Within("prefill_sequences", counts.prefill_sequences, 1,
-                                  std::min(kMostSequences, counts.prefill_tokens)));
+    GPUETA_RETURN_IF_ERROR(
+        Within("prefill_sequences", counts.prefill_sequences, 1, std::min(kMostSequences, counts.prefill_tokens)));
   }
   const std::int64_t chunks = counts.prefill_tokens > 0 ? counts.prefill_sequences : 0;
   GPUETA_RETURN_IF_ERROR(Within("cached_tokens", counts.cached_tokens, 0, chunks > 0 ? kMostTokens : 0));
@@ -36,8 +36,7 @@ absl::StatusOr<EngineStep> StepOf(const StepCounts& counts, std::int64_t specula
   const std::int64_t decoding = counts.decode_sequences;
   GPUETA_RETURN_IF_ERROR(Within("context_tokens", counts.context_tokens, decoding, decoding > 0 ? kMostTokens : 0));
   for (std::int64_t i = 0; i < chunks; ++i) {
-    step.prefill.push_back(
-        {ShareOf(counts.prefill_tokens, chunks, i), ShareOf(counts.cached_tokens, chunks, i)});
+    step.prefill.push_back({ShareOf(counts.prefill_tokens, chunks, i), ShareOf(counts.cached_tokens, chunks, i)});
   }
   for (std::int64_t i = 0; i < decoding; ++i) {
     step.decode_context.push_back(ShareOf(counts.context_tokens, decoding, i));

@@ -154,8 +154,8 @@ TEST(SpeculationTest, StepsYieldTheirDraftsAndTakeRoomForThem) {
     return RunAll(engine, false).last.at(0);
   };
   EXPECT_EQ(last_step({}), 1 + 99);
-  EXPECT_EQ(last_step({3, 0}), 1 + 99);  // nothing accepted
-  EXPECT_EQ(last_step({3, 1}), 1 + 25);  // ⌈99/4⌉
+  EXPECT_EQ(last_step({3, 0}), 1 + 99);    // nothing accepted
+  EXPECT_EQ(last_step({3, 1}), 1 + 25);    // ⌈99/4⌉
   EXPECT_EQ(last_step({1, 0.5}), 1 + 66);  // 99/1.5
   EngineLimits limits = kLimits;
   limits.speculation = {3, 0.5};

@@ -46,9 +46,9 @@ TEST(ScheduleTest, OneRequestIsItsChunksAndItsDecodeSteps) {
 
 TEST(ScheduleTest, AcceptedDraftsShortenWhatIsLeft) {
   constexpr std::int64_t kDrafts = 3;
-  const StepTable table = *StepTable::Build(
-      *StepModel::Compile(testing::SmallLlama(), "m"), *testing::H100(),
-      {.tokens = 2048, .sequences = 64, .context = 16384, .speculative_tokens = kDrafts});
+  const StepTable table =
+      *StepTable::Build(*StepModel::Compile(testing::SmallLlama(), "m"), *testing::H100(),
+                        {.tokens = 2048, .sequences = 64, .context = 16384, .speculative_tokens = kDrafts});
   const auto tpot_us = [&](const StepTable& with, const Speculation& speculation, std::size_t sequences) {
     EngineState state = State();
     state.limits.speculation = speculation;

@@ -119,16 +119,18 @@ absl::StatusOr<MaxBatchAnswer> MaxBatch(const ServedModel& served, const EngineS
   const Speculation& speculation = setup.limits.speculation;
   MaxBatchAnswer answer;
   for (const std::int64_t context : question.contexts) {
-    MaxBatchAnswer::Row row{context, MaxDecodeBatch(*served.model, table, served.room, context, limits.tpot, speculation)};
+    MaxBatchAnswer::Row row{context,
+                            MaxDecodeBatch(*served.model, table, served.room, context, limits.tpot, speculation)};
     if (limits.tpot.has_value()) {
       row.prefill_tokens = MaxPrefillChunk(table, row.batch.sequences, context, *limits.tpot, speculation);
     }
     answer.rows.push_back(std::move(row));
   }
   if (question.load.has_value()) {
-    GPUETA_ASSIGN_OR_RETURN(const std::vector<SteadyState> within,
-                            SteadyStatesWithin(*served.model, table, served.room, question.load->input_tokens,
-                                               question.load->output_tokens, setup.limits.token_budget, limits, speculation));
+    GPUETA_ASSIGN_OR_RETURN(
+        const std::vector<SteadyState> within,
+        SteadyStatesWithin(*served.model, table, served.room, question.load->input_tokens, question.load->output_tokens,
+                           setup.limits.token_budget, limits, speculation));
     answer.rate = MaxRequestRate(within);
   }
   return answer;

@@ -357,7 +357,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, ShippedProfilesTest,
                                             ::testing::Values("llama-3-8b", "mixtral-8x7b", "qwen2.5-7b")),
                          [](const auto& instance) {
                            std::string name = std::get<0>(instance.param) + "_" + std::get<1>(instance.param);
-                           std::ranges::replace_if(name, [](char c) { return c == '-' || c == '.'; }, '_');
+                           std::ranges::replace_if(
+                               name, [](char c) { return c == '-' || c == '.'; }, '_');
                            return name;
                          });
 

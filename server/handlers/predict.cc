@@ -282,7 +282,9 @@ absl::Status PredictSteps(const Question& q) {
     v1::StepsPrediction& out = *prediction.mutable_steps();
     out.mutable_warnings()->Assign((*model)->warnings().begin(), (*model)->warnings().end());
     for (int i = 0; i < work.steps_size(); ++i) {
-      const auto in_step = [i](const absl::Status& status) { return InField(fmt::format("steps.steps[{}]", i), status); };
+      const auto in_step = [i](const absl::Status& status) {
+        return InField(fmt::format("steps.steps[{}]", i), status);
+      };
       const auto step = wire::Decode(work.steps(i));
       if (!step.ok()) return in_step(step.status());
       const auto estimate = (*model)->Estimate(*step, turn.predictor, overhead, turn.options);

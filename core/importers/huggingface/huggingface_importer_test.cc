@@ -195,8 +195,8 @@ TEST(HuggingFaceImporterTest, TypesMayBeChosenInPlaceOfTheConfigs) {
     EXPECT_EQ(quantised.nodes[i].kernel.dtype, as_config.nodes[i].kernel.dtype) << as_config.nodes[i].kernel.name;
   }
   // The other way round: nothing stays quantised.
-  const Graph plain = Import(With(kLlama, R"("quantization_config": {"quant_method": "fp8"})"),
-                             {.dtype = DType::kFp32});
+  const Graph plain =
+      Import(With(kLlama, R"("quantization_config": {"quant_method": "fp8"})"), {.dtype = DType::kFp32});
   EXPECT_EQ(plain.parameter_bytes, 2 * own.parameter_bytes);
   for (const GraphNode& node : plain.nodes) EXPECT_EQ(node.kernel.dtype, DType::kFp32) << node.kernel.name;
 }
@@ -204,7 +204,8 @@ TEST(HuggingFaceImporterTest, TypesMayBeChosenInPlaceOfTheConfigs) {
 TEST(HuggingFaceImporterTest, ExpertsRunInTheTypeOfQuantisedWeights) {
   const Graph graph = Import(R"({"model_type": "mixtral", "hidden_size": 64, "intermediate_size": 128,
       "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 4, "vocab_size": 100,
-      "torch_dtype": "bfloat16"})", {.weight_dtype = DType::kInt4});
+      "torch_dtype": "bfloat16"})",
+                             {.weight_dtype = DType::kInt4});
   int experts = 0;
   for (const GraphNode& node : graph.nodes) {
     if (node.kernel.op() == Op::kMoe) {
