@@ -21,6 +21,27 @@ TEST_F(CliTest, MaxBatchKeepsTheLimitAndTheMemory) {
                 AllOf(HasSubstr("--tpot"), HasSubstr("50ms")));
 }
 
+TEST_F(CliTest, MaxBatchFindsTheRateOfALoad) {
+  const auto rate = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"max-batch", kDecoder, "--device", "h100-sxm", "--isl", "512",
+                                        "--osl",     "128",    "--tpot",   "10ms"};
+    command.insert(command.end(), more.begin(), more.end());
+    return RunJson(command)["rate"];
+  };
+  const json plain = rate({});
+  EXPECT_GT(plain["requests_per_s"], 0);
+  EXPECT_LE(plain["tpot_us"], 10'000.0001);
+  const json bound = rate({"--ttft", "6ms"});
+  EXPECT_LE(bound["ttft_us"], 6'000.0001);
+  EXPECT_LT(bound["requests_per_s"], plain["requests_per_s"]);
+  const json none = rate({"--speculative-tokens", "3", "--acceptance", "0"});
+  const json all = rate({"--speculative-tokens", "3", "--acceptance", "1"});
+  EXPECT_GT(all["requests_per_s"].get<double>(), 1.5 * none["requests_per_s"].get<double>());
+  EXPECT_TRUE(RunJson({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "512"})["rate"].is_null());
+  ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm", "--isl", "512"}), HasSubstr("--osl"));
+  ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm"}), HasSubstr("--ctx"));
+}
+
 TEST_F(CliTest, PlanServingTriesEveryConfiguration) {
   const json answer = RunJson({"plan-serving", kDecoder, "--devices", "h100-sxm,l40s", "--tp", "1,2", "--ttft", "500ms",
                                "--tpot", "20ms", "--isl", "512", "--osl", "128", "--price", "h100-sxm=2,l40s=1"});
