@@ -60,7 +60,7 @@ TEST_F(CliTest, PlanServingTriesEveryConfiguration) {
 
 TEST_F(CliTest, PlanServingSweepsAHundredThousandConfigurations) {
   const json answer = RunJson({"plan-serving", kDecoder, "--devices", "h100-sxm,l40s,a100-sxm4-80gb", "--tp", "1,2,4,8",
-                               "--max-sequences", "10000", "--token-budget", "16384"});
+                               "--max-sequences", "10000", "--token-budget", "16384", "--out", Write("plan.html", "")});
   EXPECT_GE(answer["swept"], 100'000);
   ASSERT_EQ(answer["configurations"].size(), 12U);
   // No point of the front, nor any best one, beats another in both.
