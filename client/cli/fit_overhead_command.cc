@@ -21,6 +21,7 @@ struct FitOverheadArgs {
   Parallelism ranks;
   std::string dtype;
   std::string kv_dtype;
+  double expert_imbalance = 1;
 };
 
 absl::StatusOr<OverheadFit> FitInProcess(const FitOverheadArgs& args, const Deployment& deployment,
@@ -49,7 +50,7 @@ absl::StatusOr<OverheadFit> AskServer(const FitOverheadArgs& args, const Deploym
 }
 
 absl::Status Fit(const FitOverheadArgs& args, const Globals& globals) {
-  Deployment deployment{.ranks = args.ranks};
+  Deployment deployment{.ranks = args.ranks, .expert_imbalance = args.expert_imbalance};
   GPUETA_ASSIGN_OR_RETURN(deployment.dtype, OptionalDType("--dtype", args.dtype));
   GPUETA_ASSIGN_OR_RETURN(deployment.kv_dtype, OptionalDType("--kv-dtype", args.kv_dtype));
   GPUETA_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(args.records));
@@ -79,7 +80,9 @@ void AddFitOverhead(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* command = app.add_subcommand("fit-overhead", "What an LLM engine takes for a step besides its kernels");
   command->add_option("MODEL", args->model, "config.json of the model, or a registered model's name with --server")
       ->required();
-  command->add_option("--records", args->records, "JSON: a list of {\"step\": …, \"latency_ms\"}")
+  command
+      ->add_option("--records", args->records,
+                   "JSON: a list of {\"step\": …, \"latency_ms\"}, steps as lists or counts")
       ->required()
       ->check(CLI::ExistingFile);
   command->add_option("--device", args->device, "Slug")->required();
@@ -88,6 +91,7 @@ void AddFitOverhead(CLI::App& app, const Globals& globals, Chosen& chosen) {
   command->add_option("--tp", args->ranks.tensor, "Tensor-parallel ranks")->check(CLI::PositiveNumber);
   command->add_option("--pp", args->ranks.pipeline, "Pipeline stages")->check(CLI::PositiveNumber);
   command->add_option("--ep", args->ranks.expert, "Expert-parallel ranks")->check(CLI::PositiveNumber);
+  command->add_option("--expert-imbalance", args->expert_imbalance, kExpertImbalanceHelp)->capture_default_str();
   command->add_option("--dtype", args->dtype, "Of weights and products (default: the config's)");
   command->add_option("--kv-dtype", args->kv_dtype, "Of cached keys and values");
   command->callback([args, &globals, &chosen] { chosen = [args, &globals] { return Fit(*args, globals); }; });

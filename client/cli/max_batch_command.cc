@@ -17,6 +17,8 @@ struct MaxBatchArgs {
   std::string device;
   std::int64_t tp = 1;
   std::vector<std::int64_t> contexts;
+  std::int64_t isl = 0;  // 0: no rate
+  std::int64_t osl = 0;
 };
 
 absl::StatusOr<v1::MaxBatchResponse> AskInProcess(const MaxBatchArgs& args, const EngineSetup& setup,
@@ -56,7 +58,19 @@ void Print(const MaxBatchArgs& args, const v1::MaxBatchResponse& answer) {
                any ? terminal::FormatUs(batch.step_us().p50()) : "–",
                any ? terminal::FormatUs(batch.step_us().p90()) : "–", std::to_string(batch.prefill_tokens())});
   }
-  fmt::print("{}", table.Render());
+  if (answer.batches_size() > 0) fmt::print("{}", table.Render());
+  if (answer.has_rate()) {
+    const v1::MaxBatchResponse::Rate& rate = answer.rate();
+    if (rate.sequences() == 0) {
+      fmt::print("prompts of {} tokens, outputs of {}: no rate meets the limits\n", args.isl, args.osl);
+    } else {
+      fmt::print(
+          "prompts of {} tokens, outputs of {}: up to {:.3g} requests/s ({:.4g} tokens/s), {} sequences at a time, "
+          "TTFT {}, TPOT {}\n",
+          args.isl, args.osl, rate.requests_per_s(), rate.output_tokens_per_s(), rate.sequences(),
+          terminal::FormatUs(rate.ttft_us()), terminal::FormatUs(rate.tpot_us()));
+    }
+  }
   for (const std::string& warning : answer.warnings()) fmt::print("note: {}\n", warning);
 }
 
@@ -70,6 +84,14 @@ nlohmann::json ToJson(const MaxBatchArgs& args, const v1::MaxBatchResponse& answ
                         {"step_us", {{"p50", step.p50()}, {"p90", step.p90()}, {"p99", step.p99()}}},
                         {"prefill_tokens", batch.prefill_tokens()}});
   }
+  nlohmann::json rate;  // null: not asked for
+  if (answer.has_rate()) {
+    rate = {{"sequences", answer.rate().sequences()},
+            {"requests_per_s", answer.rate().requests_per_s()},
+            {"output_tokens_per_s", answer.rate().output_tokens_per_s()},
+            {"ttft_us", answer.rate().ttft_us()},
+            {"tpot_us", answer.rate().tpot_us()}};
+  }
   return {{"model", args.serving.model.model},
           {"device", args.device},
           {"gpus", answer.gpus()},
@@ -79,6 +101,7 @@ nlohmann::json ToJson(const MaxBatchArgs& args, const v1::MaxBatchResponse& answ
           {"kv_bytes_per_token", answer.kv_bytes_per_token()},
           {"kv_blocks", answer.kv_blocks()},
           {"contexts", contexts},
+          {"rate", rate},
           {"warnings", std::vector<std::string>(answer.warnings().begin(), answer.warnings().end())}};
 }
 
@@ -86,6 +109,11 @@ absl::Status AskMaxBatch(const MaxBatchArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const EngineSetup setup, SetupOf(args.serving, args.tp));
   MaxBatchQuestion question;
   question.contexts = args.contexts;
+  if ((args.isl > 0) != (args.osl > 0)) return InvalidArgument("--isl and --osl: give both, for a request rate");
+  if (args.isl > 0) question.load = {.input_tokens = args.isl, .output_tokens = args.osl};
+  if (question.contexts.empty() && !question.load.has_value()) {
+    return InvalidArgument("give --ctx for batches, or --isl and --osl for a request rate");
+  }
   GPUETA_ASSIGN_OR_RETURN(question.limits, LimitsOf(args.serving));
   GPUETA_ASSIGN_OR_RETURN(const v1::MaxBatchResponse answer, globals.server.empty()
                                                                  ? AskInProcess(args, setup, question, globals)
@@ -107,9 +135,11 @@ void AddMaxBatch(CLI::App& app, const Globals& globals, Chosen& chosen) {
   command->add_option("--device", args->device, "Slug")->required();
   command->add_option("--tp", args->tp, "Tensor-parallel ranks")->check(CLI::PositiveNumber);
   command->add_option("--ctx", args->contexts, "Tokens of each sequence; several give a table")
-      ->required()
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 26));
+  command->add_option("--isl", args->isl, "Tokens of a prompt: with --osl, the largest request rate within the limits")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--osl", args->osl, "Tokens of an output")->check(CLI::Range(1, 1 << 24));
   command->callback([args, &globals, &chosen] { chosen = [args, &globals] { return AskMaxBatch(*args, globals); }; });
 }
 

@@ -15,8 +15,11 @@
 #include "client/cli/inputs.h"
 #include "client/cli/prices.h"
 #include "client/cli/serving_input.h"
+#include "client/report/chart.h"
+#include "client/report/html.h"
 #include "client/terminal/terminal.h"
 #include "core/base/errors.h"
+#include "core/base/whole_file.h"
 
 namespace gpueta::cli {
 namespace {
@@ -28,6 +31,7 @@ struct PlanServingArgs {
   std::int64_t isl = 1024;
   std::int64_t osl = 256;
   std::vector<std::string> prices;  // DEVICE=USD an hour
+  std::string out;                  // a page to write
 };
 
 // One deployment under one load.
@@ -69,7 +73,7 @@ Configuration Sweep(const PlanServingArgs& args, LocalEngines& engines, const La
     return out;
   }
   const auto within = SteadyStatesWithin(*model.model, model.table.WithOverhead(setup->overhead), model.room, args.isl,
-                                         args.osl, args.serving.token_budget, limits);
+                                         args.osl, args.serving.token_budget, limits, setup->limits.speculation);
   if (!within.ok()) {
     out.problem = MessageOf(within.status());
     return out;
@@ -183,6 +187,74 @@ void PrintTable(const std::vector<Configuration>& all) {
   fmt::print("{}* on the Pareto front of cost and time per token; --json lists its points\n", table.Render());
 }
 
+std::string NameOf(const Configuration& c) { return fmt::format("{} × {}", c.gpus, c.device); }
+
+// At most about `most` of many, evenly, the last one among them.
+template <class Each>
+std::vector<Each> Thinned(const std::vector<Each>& all, std::size_t most) {
+  const std::size_t every = std::max<std::size_t>(1, all.size() / most);
+  std::vector<Each> some;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i % every == 0 || i + 1 == all.size()) some.push_back(all[i]);
+  }
+  return some;
+}
+
+// Throughput against latency: a line for each configuration over its numbers of
+// sequences, and dots on the front.
+std::string RenderPage(const PlanServingArgs& args, const std::vector<Configuration>& all) {
+  constexpr std::size_t kMostPoints = 200;  // of a line
+  std::vector<double> tpots, rates;
+  for (const Configuration& c : all) {
+    for (const Point& p : c.points) {
+      tpots.push_back(p.state.tpot_us);
+      rates.push_back(p.tokens_per_gpu);
+    }
+  }
+  report::Chart chart(
+      "output tokens a second and GPU against time per output token",
+      report::Decades("time per output token", tpots, terminal::FormatUs),
+      report::Decades("output tokens/s and GPU", rates, [](double x) { return fmt::format("{:g}", x); }));
+  std::vector<std::vector<report::Cell>> rows;
+  int colour = 0;
+  for (const Configuration& c : all) {
+    if (c.points.empty()) continue;
+    std::vector<report::Point> line;
+    std::vector<const Point*> front;
+    for (const Point& p : c.points) {
+      line.push_back({p.state.tpot_us, p.tokens_per_gpu});
+      if (p.on_front) front.push_back(&p);
+    }
+    chart.Line(Thinned(line, kMostPoints), colour);
+    for (const Point* p : Thinned(front, kMostPoints)) {
+      chart.Dot(
+          {p->state.tpot_us, p->tokens_per_gpu}, colour,
+          fmt::format("{}: {} sequences, {:.4g} tokens/s and GPU, TPOT {}, TTFT {}", NameOf(c), p->state.sequences,
+                      p->tokens_per_gpu, terminal::FormatUs(p->state.tpot_us), terminal::FormatUs(p->state.ttft_us)));
+    }
+    chart.Legend(NameOf(c), colour);
+    const Point& best = *c.best;
+    rows.push_back({{.text = NameOf(c), .colour = colour},
+                    {.text = std::to_string(best.state.sequences), .number = true},
+                    {.text = fmt::format("{:.4g}", best.tokens_per_gpu), .number = true},
+                    {.text = terminal::FormatUs(best.state.tpot_us), .number = true},
+                    {.text = terminal::FormatUs(best.state.ttft_us), .number = true},
+                    {.text = best.usd_per_m.has_value() ? fmt::format("{:.3g}", *best.usd_per_m) : "–", .number = true},
+                    {.text = std::to_string(front.size()), .number = true}});
+    colour = (colour + 1) % report::kColours;
+  }
+  return report::Page(
+      "gpueta plan: " + args.serving.model.model,
+      report::Section("front", "Throughput against latency",
+                      report::Paragraph("Lines: one configuration, more sequences at a time to the right. Dots: the "
+                                        "Pareto front; point at one for its load.") +
+                          chart.Render()) +
+          report::Section("best", "The largest rate within the limits",
+                          report::Table({"configuration", "sequences", "tokens/s and GPU", "TPOT", "TTFT",
+                                         "USD/M tokens", "points on the front"},
+                                        rows)));
+}
+
 absl::Status PlanServing(const PlanServingArgs& args, const Globals& globals) {
   GPUETA_ASSIGN_OR_RETURN(const LatencyLimits limits, LimitsOf(args.serving));
   GPUETA_ASSIGN_OR_RETURN(const Prices prices, ParsePrices(args.prices));
@@ -201,6 +273,7 @@ absl::Status PlanServing(const PlanServingArgs& args, const Globals& globals) {
   const bool none = std::ranges::none_of(all, [](const Configuration& c) { return c.weight_bytes > 0; });
   if (none) return InvalidArgument("{}", all.front().problem);
   MarkFront(all);
+  if (!args.out.empty()) GPUETA_RETURN_IF_ERROR(WriteWholeFile(args.out, RenderPage(args, all)));
   if (globals.json) {
     PrintJson(all, static_cast<std::int64_t>(all.size()) * args.serving.max_sequences);
   } else {
@@ -216,13 +289,13 @@ void AddPlanServing(CLI::App& app, const Globals& globals, Chosen& chosen) {
   CLI::App* command =
       app.add_subcommand("plan-serving", "Which devices serve an LLM within limits, how much, and at what cost");
   AddServingOptions(*command, args->serving);
-  command->add_option("--ttft", args->serving.ttft, "Limit on the time to the first token, e.g. 500ms");
   command->add_option("--devices", args->devices, "Slugs")->required()->delimiter(',');
   command->add_option("--tp", args->tensor_ranks, "Tensor-parallel ranks to try")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   command->add_option("--isl", args->isl, "Tokens of a prompt")->check(CLI::Range(1, 1 << 24))->capture_default_str();
   command->add_option("--osl", args->osl, "Tokens of an output")->check(CLI::Range(1, 1 << 24))->capture_default_str();
+  command->add_option("--out", args->out, "HTML file to write: throughput against latency, with the Pareto front");
   command->add_option("--price", args->prices, "DEVICE=USD of one GPU for an hour")->delimiter(',');
   command->callback([args, &globals, &chosen] { chosen = [args, &globals] { return PlanServing(*args, globals); }; });
 }

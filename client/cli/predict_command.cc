@@ -15,6 +15,7 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
     std::string step;
     std::string step_overhead;
     std::string token_overhead;
+    double expert_imbalance = 1;
   };
   auto args = std::make_shared<Args>();
   CLI::App* predict = app.add_subcommand("predict", "Predict the latency of a model, or of kernels in a CSV");
@@ -34,6 +35,9 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   predict->add_option("--step-overhead", args->step_overhead, "With --step: what the engine takes besides, e.g. 800us")
       ->needs(step);
   predict->add_option("--token-overhead", args->token_overhead, "The same for each token of the step, e.g. 2us")
+      ->needs(step);
+  predict->add_option("--expert-imbalance", args->expert_imbalance, kExpertImbalanceHelp)
+      ->capture_default_str()
       ->needs(step);
   predict->add_flag("--explain", args->model.explain, "Every kernel of every device, and every pass");
   predict->add_flag("--csv", args->model.csv, "One line a kernel");
@@ -94,6 +98,7 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
                                             .ranks = run.ranks,
                                             .dtype = run.dtype,
                                             .kv_dtype = run.kv_dtype,
+                                            .expert_imbalance = args->expert_imbalance,
                                             .estimator = question.estimator},
                 &globals] { return PredictStep(step_args, globals); };
       return;

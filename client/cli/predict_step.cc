@@ -100,6 +100,7 @@ void Print(const v1::PredictResponse& response) {
 absl::Status PredictStep(const PredictStepArgs& args, const Globals& globals) {
   StepQuestion question;
   question.deployment.ranks = args.ranks;
+  question.deployment.expert_imbalance = args.expert_imbalance;
   GPUETA_ASSIGN_OR_RETURN(question.deployment.dtype, OptionalDType("--dtype", args.dtype));
   GPUETA_ASSIGN_OR_RETURN(question.deployment.kv_dtype, OptionalDType("--kv-dtype", args.kv_dtype));
   GPUETA_ASSIGN_OR_RETURN(question.overhead, OverheadOf(args.model));

@@ -18,6 +18,7 @@ struct PredictStepArgs {
   Parallelism ranks;
   std::string dtype;
   std::string kv_dtype;
+  double expert_imbalance = 1;
   std::string estimator;
 };
 

@@ -55,6 +55,12 @@ void AddServingOptions(CLI::App& command, ServingArgs& args) {
   command.add_option("--kv-dtype", args.kv_dtype, "Of cached keys and values");
   command.add_option("--pp", args.pp, "Pipeline stages")->check(CLI::PositiveNumber);
   command.add_option("--ep", args.ep, "Expert-parallel ranks")->check(CLI::PositiveNumber);
+  command.add_option("--expert-imbalance", args.expert_imbalance, kExpertImbalanceHelp)->capture_default_str();
+  command.add_option("--speculative-tokens", args.speculation.tokens,
+                     "Draft tokens that each decoding sequence has checked in every step");
+  command.add_option("--acceptance", args.speculation.acceptance,
+                     "Chance that a draft token is accepted if those before it were");
+  command.add_option("--ttft", args.ttft, "Limit on the time to the first token, e.g. 500ms");
   command.add_option("--tpot", args.tpot, "Limit on the time per output token, e.g. 50ms");
   command.add_option("--quantile", args.quantile, "Share of cases that must meet the limits")
       ->check(CLI::Range(0.001, 0.999))
@@ -97,6 +103,8 @@ absl::StatusOr<EngineSetup> SetupOf(const ServingArgs& args, std::int64_t tensor
   setup.deployment.ranks = {.tensor = tensor_ranks, .expert = args.ep, .pipeline = args.pp};
   GPUETA_ASSIGN_OR_RETURN(setup.deployment.dtype, OptionalDType("--dtype", args.dtype));
   GPUETA_ASSIGN_OR_RETURN(setup.deployment.kv_dtype, OptionalDType("--kv-dtype", args.kv_dtype));
+  setup.deployment.expert_imbalance = args.expert_imbalance;
+  setup.limits.speculation = args.speculation;
   setup.limits.token_budget = args.token_budget;
   setup.limits.max_sequences = args.max_sequences;
   setup.memory_share = args.model.memory_share;

@@ -36,12 +36,16 @@ struct ServingArgs {
   std::string kv_dtype;
   std::int64_t pp = 1;
   std::int64_t ep = 1;
+  double expert_imbalance = 1;
+  Speculation speculation;
   std::string ttft;
   std::string tpot;
   double quantile = 0.9;
   std::int64_t token_budget = 8192;
   std::int64_t max_sequences = 256;
 };
+inline constexpr const char* kExpertImbalanceHelp =
+    "Load of the busiest expert rank over the mean of all (1: as in what was measured)";
 void AddServingOptions(CLI::App& command, ServingArgs& args);
 absl::StatusOr<EngineSetup> SetupOf(const ServingArgs& args, std::int64_t tensor_ranks);
 absl::StatusOr<LatencyLimits> LimitsOf(const ServingArgs& args);

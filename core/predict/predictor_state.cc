@@ -149,12 +149,20 @@ Predictor::State::State(DeviceSpec device, std::shared_ptr<const CompiledProfile
       transfer(MovedTo(spec, unmoved)),
       is_slice(slice),
       version(profile_version),
-      routes(own.get(), transfer.get(), slice) {
+      routes(own.get(), transfer.get(), spec, slice) {
   for (DType dtype : kAllDTypes) {
     for (DType kv : kAllDTypes) {
       const auto i = static_cast<std::size_t>(dtype), j = static_cast<std::size_t>(kv);
       machines[i][j] = MachineOf(spec, {.op = Op::kAttention, .dtype = dtype, .kv_dtype = kv});
       float_machines[i][j] = machines[i][j].As<float>();
+    }
+  }
+  for (DType dtype : kAllDTypes) {
+    for (DType has : kAllDTypes) {
+      Machine<float>& machine = stand_in_machines[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(has)];
+      machine = float_machines[static_cast<std::size_t>(dtype)][static_cast<std::size_t>(DType::kFp32)];
+      if (BitsOf(dtype).activation <= 16)
+        machine.out_bytes = std::min(machine.out_bytes, static_cast<float>(BitsOf(has).output) / 8);
     }
   }
   if (WholeModel learnt = LearntFrom(own.get(), transfer.get()); !learnt.empty())
@@ -199,7 +207,10 @@ absl::StatusOr<Question> Predictor::State::Ask(const Kernel& kernel, const Estim
   if (question.variant.batched >= 0 && (!question.route.own || question.route.table->table().transferred))
     question.variant = {};
   const auto [dtype, kv] = MachinePlace(kernel);
-  question.machine = &float_machines[dtype][kv];
+  const DType has = question.route.table->table().key.dtype;
+  question.machine = has == kernel.dtype || kernel.op() == Op::kAttention
+                         ? &float_machines[dtype][kv]
+                         : &stand_in_machines[dtype][static_cast<std::size_t>(has)];
   return question;
 }
 
@@ -331,8 +342,15 @@ void Predictor::State::AnswerBy(const VariantChoice& variant, const Question& qu
                                 CompiledTable::Input& input, CompiledTable::Output& output) const {
   const Route& route = question.route;
   const Table& table = route.table->table();
-  route.table->Evaluate(*question.machine, variant, question.label_hash, route.repeats, input, output);
   const int rows = input.block.rows;
+  CompiledTable::Output wide;
+  const bool narrows = route.narrowing != Route::Narrowing::kNone;
+  if (narrows) {
+    const auto dtype = static_cast<std::size_t>(table.key.dtype), kv = static_cast<std::size_t>(table.key.kv_dtype);
+    route.table->Evaluate(float_machines[dtype][kv], variant, question.label_hash, false, input, wide);
+  }
+  route.table->Evaluate(*question.machine, variant, question.label_hash, route.repeats, input, output);
+  if (narrows) MixNarrowRows(route.narrowing, rows, output.p50_us, wide.p50_us);
   if (route.exact) {
     if (!table.transferred) return;
     for (int r = 0; r < rows; ++r) output.provenance[r] = Settle(output.provenance[r], route);
@@ -350,6 +368,7 @@ void Predictor::State::AnswerBy(const VariantChoice& variant, const Question& qu
   if (route.widening == 1) return;
   PowRows(route.widening, rows, output.p90_factor);
   PowRows(route.widening, rows, output.p99_factor);
+  if (narrows) WidenNarrowRows(route.narrowing, rows, wide.p50_us, output.p90_factor, output.p99_factor);
 }
 
 bool Predictor::State::AnswersAsRun(const Kernel& kernel, const EstimateOptions& options) const {

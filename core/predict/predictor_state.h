@@ -72,6 +72,9 @@ struct Predictor::State {
   using Machines = std::array<std::array<Machine<T>, kAllDTypes.size()>, kAllDTypes.size()>;
   Machines<double> machines;  // by dtype and kv dtype
   Machines<float> float_machines;
+  // By dtype and that of the table that stands in: kernels of few bits whose sums
+  // the table's kernels round do so, too, before they write them.
+  Machines<float> stand_in_machines;
   Routes routes;
   double eager_floor_us = kTypicalEagerFloorUs;
   double host_issue_us = 0;

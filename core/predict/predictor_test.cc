@@ -247,6 +247,73 @@ TEST(PredictorTest, AnotherTypeStandsInWithAWiderInterval) {
 // A product of 70 GFLOP, an order of magnitude above launch floors.
 constexpr std::int64_t kLarge = 4096;
 
+// A profile with tables of products in these types alone, and pooled ones.
+Predictor WithProducts(std::vector<DType> own, std::vector<DType> pooled, std::int64_t pooled_rows = 5000) {
+  const auto tables = [](const std::vector<DType>& dtypes, std::int64_t rows) {
+    Profile profile = MakeTestProfile("h100-sxm");
+    profile.tables.clear();
+    for (const DType dtype : dtypes) {
+      profile.tables.push_back(MakeTestTable({.op = Op::kGemm, .dtype = dtype, .timing = Timing::kGraph}, "gemm"));
+      profile.tables.back().rows = rows;
+    }
+    return Compile(profile);
+  };
+  return Predictor(Catalogue::BuiltIn().Get("h100-sxm").value(), tables(own, 100), tables(pooled, pooled_rows), 1);
+}
+
+TEST(PredictorTest, TheSameDevicesTypeOfTheSameWidthsIsNearerThanOtherDevices) {
+  using enum DType;
+  const auto provenance = [](const Predictor& predictor, DType dtype) {
+    return predictor.EstimateKernel(GemmKernel(64, 4096, 4096, dtype))->provenance;
+  };
+  EXPECT_EQ(provenance(WithProducts({kFp8}, {kInt8}), kInt8), Provenance::kExtrapolated);
+  EXPECT_EQ(provenance(WithProducts({kBf16}, {kFp16}), kFp16), Provenance::kExtrapolated);
+  // Of other widths many kernels of other devices say more, a handful less.
+  EXPECT_EQ(provenance(WithProducts({kBf16}, {kInt8}), kInt8), Provenance::kTransferred);
+  EXPECT_EQ(provenance(WithProducts({kBf16}, {kInt8}, 59), kInt8), Provenance::kExtrapolated);
+}
+
+TEST(PredictorTest, WithoutUnitsForATypeOnlyItsWeightsAreNarrow) {
+  const auto tables = [](DType dtype) {
+    Profile profile = MakeTestProfile("a100-sxm4-80gb");
+    profile.tables = {MakeTestTable({.op = Op::kGemm, .dtype = dtype, .timing = Timing::kGraph}, "gemm")};
+    return Compile(profile);
+  };
+  // fp8 was measured on devices that have units for it, which this one lacks.
+  const Predictor predictor(Catalogue::BuiltIn().Get("a100-sxm4-80gb").value(), tables(DType::kBf16),
+                            tables(DType::kFp8), 1);
+  const auto us = [&](std::int64_t m, DType dtype) {
+    return predictor.EstimateKernel(GemmKernel(m, 8192, 8192, dtype))->latency_us.p50;
+  };
+  EXPECT_EQ(predictor.EstimateKernel(GemmKernel(1, 8192, 8192, DType::kFp8))->provenance, Provenance::kExtrapolated);
+  EXPECT_LT(us(1, DType::kFp8), 0.6 * us(1, DType::kBf16));
+  EXPECT_GT(us(16384, DType::kFp8), 0.9 * us(16384, DType::kBf16));
+  EXPECT_LE(us(16384, DType::kFp8), us(16384, DType::kBf16));
+}
+
+TEST(PredictorTest, NarrowTypesGainWhatTheirWidthsPromiseAtMostAndNeverLose) {
+  using enum DType;
+  const Predictor predictor = WithProducts({kBf16}, {});
+  const auto of = [&](std::int64_t m, DType dtype) {
+    return predictor.EstimateKernel(GemmKernel(m, 8192, 8192, dtype))->latency_us;
+  };
+  for (const std::int64_t m : {1, 16, 256, 2048, 16384}) {
+    const Quantiles bf16 = of(m, kBf16);
+    for (const auto& [dtype, promise] : {std::pair(kFp8, 2.0), std::pair(kInt8, 2.0), std::pair(kInt4, 4.0)}) {
+      const Quantiles us = of(m, dtype);
+      EXPECT_LE(us.p50, bf16.p50) << m << " " << Name(dtype);
+      EXPECT_GT(us.p50, bf16.p50 / promise) << m << " " << Name(dtype);
+      EXPECT_GE(us.p99, bf16.p50 * (1 - 1e-6)) << m << " " << Name(dtype);  // nothing gained is within it
+    }
+    EXPECT_GE(of(m, kFp8).p90, bf16.p50 * (1 - 1e-6)) << m;
+  }
+  // Weights are most of what one row reads; they matter little to many.
+  EXPECT_LT(of(1, kInt4).p50, 0.6 * of(1, kBf16).p50);
+  EXPECT_GT(of(16384, kInt4).p50, 0.9 * of(16384, kBf16).p50);
+  // Half of what both operands promise, in ln.
+  EXPECT_NEAR(of(1, kFp8).p50 / of(1, kBf16).p50, std::sqrt(0.5), 0.1);
+}
+
 TEST(PredictorTest, ASliceIsSlowerThanItsCardAndNeverMeasured) {
   const Predictor whole = RichPredictor();
   const auto slice = whole.Slice("3g.40gb");

@@ -46,6 +46,22 @@ std::optional<int> DistanceOf(DType asked, DType has) {
   return static_cast<int>(it - relatives.begin()) + 1;
 }
 
+// Types whose kernels move as many bytes of operands and run at one rate where a
+// device has both: nearer than the same type on another device.
+bool AreAlike(DType a, DType b) {
+  const ElementBits x = BitsOf(a), y = BitsOf(b);
+  return x.activation < 32 && x.activation == y.activation && x.weight == y.weight;
+}
+
+// So few kernels of other devices say less than another type's many.
+constexpr std::int64_t kFewRows = 100;
+
+Route::Narrowing NarrowingOf(DType asked, DType has, bool widened) {
+  const ElementBits to = BitsOf(asked), from = BitsOf(has);
+  if (from.weight != 16 || to.weight >= 16) return Route::Narrowing::kNone;
+  return to.activation < 16 && !widened ? Route::Narrowing::kOperands : Route::Narrowing::kWeights;
+}
+
 // Where the route of a question is kept.
 constexpr std::size_t kTimings = kAllTimings.size() + 1;  // one of them, or any
 constexpr std::size_t kForms = kAllOps.size() + 1;        // attention has two phases
@@ -91,9 +107,14 @@ Route Routes::Search(const TableKey& asked, bool any_timing, Unlike unlike) cons
     const bool other_kv = asked.op == Op::kAttention && has.kv_dtype != asked.kv_dtype;
     const bool other_backend = !asked.backend.empty() && has.backend != asked.backend;
     // An operator like the one asked for before the same type, own evidence
-    // before others', the same type before the same timing; of equally good
-    // tables the one nearest to device time, then the larger one.
-    const int cost = (unlike(table) ? 4000 : 0) + (is_own ? 0 : 1000) + (*distance > 0 ? 2000 + 100 * *distance : 0) +
+    // before others', a type like it before others' evidence, the same type
+    // before the same timing; of equally good tables the one nearest to device
+    // time, then the larger one.
+    const int other_type = *distance == 0 ? 0 : 100 * *distance + (AreAlike(asked.dtype, has.dtype) ? 500 : 2000);
+    const bool widened = widened_[static_cast<std::size_t>(asked.dtype)];
+    // Other devices' say little where there are few, or with units that are missing here.
+    const bool little = !is_own && (table.table().rows < kFewRows || (widened && *distance == 0));
+    const int cost = (unlike(table) ? 4000 : 0) + (is_own ? 0 : 1000) + (little ? 2500 : 0) + other_type +
                      (other_backend ? 400 : 0) + (other_kv ? 200 : 0) + (other_timing ? 50 : 0) +
                      10 * (static_cast<int>(Timing::kKernel) - static_cast<int>(has.timing));
     if (cost > best_cost || (cost == best_cost && table.table().rows <= best.table->table().rows)) return;
@@ -103,6 +124,7 @@ Route Routes::Search(const TableKey& asked, bool any_timing, Unlike unlike) cons
     best.timing = any_timing ? has.timing : asked.timing;
     best.widening = (other_timing ? kOtherTimingWidening : 1) *
                     (*distance > 0 || other_kv || other_backend ? kOtherDTypeWidening : 1);
+    best.narrowing = NarrowingOf(asked.dtype, has.dtype, widened);
     best.repeats = is_own && *distance == 0 && !other_kv && !other_backend;
     best.exact = best.repeats && !other_timing;
     if (is_own && of_slice_) {
@@ -119,8 +141,12 @@ Route Routes::Search(const TableKey& asked, bool any_timing, Unlike unlike) cons
   return best;
 }
 
-Routes::Routes(const CompiledProfile* own, const CompiledProfile* transfer, bool of_slice)
+Routes::Routes(const CompiledProfile* own, const CompiledProfile* transfer, const DeviceSpec& spec, bool of_slice)
     : own_(own), transfer_(transfer), of_slice_(of_slice) {
+  const double wide = std::max(PeakTflops(spec, DType::kFp16), PeakTflops(spec, DType::kBf16));
+  for (const DType dtype : kAllDTypes) {
+    widened_[static_cast<std::size_t>(dtype)] = BitsOf(dtype).activation == 8 && PeakTflops(spec, dtype) <= wide;
+  }
   found_.resize(kKeptRoutes);
   const auto keep = [&](Op op, Attention::Phase phase, DType dtype, std::optional<Timing> timing) {
     TableKey key{.op = op, .phase = phase, .dtype = dtype, .timing = timing.value_or(Timing::kKernel)};

@@ -53,6 +53,26 @@ GPUETA_CLONES void PowRows(float exponent, int rows, float* values) {
   for (int r = 0; r < rows; ++r) values[r] = math::Pow(values[r], exponent);
 }
 
+GPUETA_CLONES void MixNarrowRows(Route::Narrowing narrowing, int rows, float* us, float* wide_us_to_gain) {
+  const bool half = narrowing == Route::Narrowing::kOperands;
+#pragma GCC ivdep
+  for (int r = 0; r < rows; ++r) {
+    const float promised = math::Min(us[r], wide_us_to_gain[r]);
+    const float gain = wide_us_to_gain[r] / promised;
+    us[r] = half ? promised * __builtin_sqrtf(gain) : promised;
+    wide_us_to_gain[r] = gain;
+  }
+}
+
+GPUETA_CLONES void WidenNarrowRows(Route::Narrowing narrowing, int rows, const float* gain, float* p90, float* p99) {
+  const bool half = narrowing == Route::Narrowing::kOperands;
+#pragma GCC ivdep
+  for (int r = 0; r < rows; ++r) {
+    p90[r] = math::Max(p90[r], half ? gain[r] : __builtin_sqrtf(gain[r]));
+    p99[r] = math::Max(p99[r], half ? gain[r] * gain[r] : gain[r]);
+  }
+}
+
 GPUETA_CLONES void MultiplyRows(const float* a, const float* b, int rows, float* out) {
 #pragma GCC ivdep
   for (int r = 0; r < rows; ++r) out[r] = a[r] * b[r];

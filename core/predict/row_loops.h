@@ -9,6 +9,7 @@
 #include "core/ops/timing.h"
 #include "core/predict/block.h"
 #include "core/predict/correction.h"
+#include "core/predict/route.h"
 
 namespace gpueta {
 
@@ -28,6 +29,16 @@ void ScaleRows(const float* us, const float* log2, int rows, float* out);
 // out[r] = 2^(log2·spread[r]), spread clamped to [kMinSpread, kMaxSpread].
 void SpreadRows(float log2, const float* spread, int rows, float* out);
 void PowRows(float exponent, int rows, float* values);
+// Kernels of fewer bits than the table's. In: what their widths and rates
+// promise, and what the table's own type takes. Out: an estimate between both,
+// and by how much the promise would have been quicker, at least 1. Weights of
+// fewer bits alone keep the promise. Where both operands are narrow half of it
+// comes true, in ln: fp8 products as bf16 tables of the same device have them, on
+// the two devices whose products were measured in both (docs/serving.md).
+void MixNarrowRows(Route::Narrowing narrowing, int rows, float* us, float* wide_us_to_gain);
+// Factors reach at least as far as nothing gained: p99 of narrow weights, p90
+// and half as far again where both operands are narrow.
+void WidenNarrowRows(Route::Narrowing narrowing, int rows, const float* gain, float* p90, float* p99);
 void MultiplyRows(const float* a, const float* b, int rows, float* out);
 // hidden_us = HiddenUs(work_us[r], quickest_call_us).
 void ConvertTimingRows(Timing from, Timing to, float eager_floor_us, float quickest_call_us, const float* work_us,

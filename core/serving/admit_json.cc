@@ -91,6 +91,7 @@ absl::Status ReadReplica(const json& object, AdmitQuestion& question) {
   fields.Read("tp", setup.deployment.ranks.tensor);
   fields.Read("pp", setup.deployment.ranks.pipeline);
   fields.Read("ep", setup.deployment.ranks.expert);
+  fields.Read("expert_imbalance", setup.deployment.expert_imbalance);
   ReadDType(fields, "dtype", setup.deployment.dtype);
   ReadDType(fields, "kv_dtype", setup.deployment.kv_dtype);
   std::string role = "both";
@@ -108,6 +109,8 @@ absl::Status ReadReplica(const json& object, AdmitQuestion& question) {
   if (fields.Has("kv_blocks") && setup.limits.kv_blocks < 1)
     fields.Fail("kv_blocks", "must be at least 1; leave it out for what fits into the device's memory");
   fields.Read("block_tokens", setup.limits.block_tokens);
+  fields.Read("speculative_tokens", setup.limits.speculation.tokens);
+  fields.Read("acceptance", setup.limits.speculation.acceptance);
   std::int64_t cached_tokens = 0;
   fields.Read("cached_tokens", cached_tokens);
   if (cached_tokens < 0) fields.Fail("cached_tokens", "must not be negative");
@@ -165,6 +168,21 @@ absl::Status ReadStep(const json& object, EngineStep& step) {
     return absl::OkStatus();
   });
   fields.Read("speculative_tokens", step.speculative_tokens);
+  fields.With("counts", [&](const json& value) -> absl::Status {
+    if (fields.Has("prefill") || fields.Has("decode_context")) {
+      return InvalidArgument("stand in for prefill and decode_context; give one of both");
+    }
+    JsonFields own(value);
+    StepCounts counts;
+    own.Read("prefill_tokens", counts.prefill_tokens);
+    own.Read("prefill_sequences", counts.prefill_sequences);
+    own.Read("cached_tokens", counts.cached_tokens);
+    own.Read("decode_sequences", counts.decode_sequences);
+    own.Read("context_tokens", counts.context_tokens);
+    GPUETA_RETURN_IF_ERROR(own.Finish());
+    GPUETA_ASSIGN_OR_RETURN(step, StepOf(counts, step.speculative_tokens));
+    return absl::OkStatus();
+  });
   return fields.Finish();
 }
 

@@ -23,7 +23,9 @@ struct AdmitQuestion {
 absl::StatusOr<AdmitQuestion> ParseAdmitQuestion(std::string_view json);
 
 // {"prefill": [{"new_tokens", "cached_tokens"}], "decode_context": [n…],
-// "speculative_tokens"}. Errors as above.
+// "speculative_tokens"}, or in place of both lists "counts": {"prefill_tokens",
+// "prefill_sequences", "cached_tokens", "decode_sequences", "context_tokens"}
+// (StepCounts). Errors as above.
 absl::StatusOr<EngineStep> ParseEngineStep(std::string_view json);
 
 // A list of {"step": …, "latency_ms"}. Errors as above.

@@ -81,6 +81,28 @@ TEST(AdmitJsonTest, ReadsStepsAndRecords) {
   }
 }
 
+TEST(AdmitJsonTest, StepsMayBeCountedInPlaceOfListed) {
+  const auto records = ParseStepRecords(R"([{"latency_ms": 9, "step": {"speculative_tokens": 1, "counts":
+      {"prefill_tokens": 512, "decode_sequences": 3, "context_tokens": 2999}}}])");
+  ASSERT_TRUE(records.ok()) << records.status();
+  EXPECT_EQ(records->front().step.prefill, (std::vector<PrefillChunk>{{512, 0}}));
+  EXPECT_EQ(records->front().step.decode_context, (std::vector<std::int64_t>{1000, 1000, 999}));
+  EXPECT_EQ(records->front().step.tokens(), 512 + 6);
+  EXPECT_FALSE(ParseEngineStep(R"({"counts": {"decode_sequences": 3}})").ok());
+  EXPECT_FALSE(ParseEngineStep(R"({"decode_context": [4], "counts": {"prefill_tokens": 3}})").ok());
+  EXPECT_FALSE(ParseEngineStep(R"({"counts": {"sequences": 3}})").ok());
+}
+
+TEST(AdmitJsonTest, EnginesSayHowTheyDraftAndHowTheirExpertsAreLoaded) {
+  const auto question = ParseAdmitQuestion(R"({"replicas": [
+      {"device": "h100-sxm", "ep": 4, "expert_imbalance": 1.25, "speculative_tokens": 3, "acceptance": 0.7}]})");
+  ASSERT_TRUE(question.ok()) << question.status();
+  const EngineSetup& setup = question->fleet.engines->front();
+  EXPECT_EQ(setup.deployment.expert_imbalance, 1.25);
+  EXPECT_EQ(setup.limits.speculation, (Speculation{3, 0.7}));
+  EXPECT_FALSE(ParseAdmitQuestion(R"({"replicas": [{"device": "l40s", "acceptance": 2}]})").ok());
+}
+
 TEST(EngineMetricsTest, AStateHasTheMetricsItWasMadeOf) {
   const EngineLimits limits = {.kv_blocks = 1000, .block_tokens = 16};
   const auto state = StateFrom({.running = 10, .waiting = 4, .kv_usage = 0.6, .mean_output_tokens = 100}, limits);

@@ -13,11 +13,26 @@
 
 namespace gpueta {
 
+// Draft tokens, guessed by something cheaper, that each decoding sequence has
+// checked in every step besides its new one.
+struct Speculation {
+  std::int64_t tokens = 0;
+  // The chance that a draft token is accepted if those before it were, the same
+  // for all of them.
+  double acceptance = 0;
+
+  // New tokens of a sequence in a step, on average: 1 + a + … + a^tokens
+  // (Leviathan et al. 2023, equation 1).
+  double TokensPerStep() const;
+  friend bool operator==(const Speculation&, const Speculation&) = default;
+};
+
 struct EngineLimits {
   std::int64_t token_budget = 8192;  // of a step: max_num_batched_tokens
   std::int64_t max_sequences = 256;  // that run: max_num_seqs
   std::int64_t kv_blocks = 0;        // of the cache
   std::int64_t block_tokens = 16;
+  Speculation speculation;
 
   friend bool operator==(const EngineLimits&, const EngineLimits&) = default;
 };
@@ -29,6 +44,7 @@ struct Sequence {
   std::int64_t computed_tokens = 0;   // whose keys and values exist
   std::int64_t generated_tokens = 0;  // the first comes with the prompt's last chunk
   std::int64_t output_tokens = 0;     // when it ends; unknown to the scheduler
+  double token_share = 0;             // of the next token, what steps that yield no whole number of them have left
 
   std::int64_t known_tokens() const { return prompt_tokens + generated_tokens; }
   bool decodes() const { return generated_tokens > 0 && computed_tokens + 1 == known_tokens(); }
@@ -38,13 +54,16 @@ struct Sequence {
 // Running sequences first, in order: a token for each that decodes, as much of
 // the prompt as the budget leaves for the others; when blocks run out, the last
 // one is preempted and computed anew later. Then waiting ones, first come first
-// served, while budget, sequences and blocks allow. Deterministic; no clock.
+// served, while budget, sequences and blocks allow. Steps with draft tokens yield
+// their average number of new ones: of whole tokens, what is left is carried to
+// the next step. Deterministic; no clock.
 class Engine {
  public:
-  // INVALID_ARGUMENT naming the field for limits below 1.
+  // INVALID_ARGUMENT naming the field for limits below 1, draft tokens that are
+  // not from 0 to 1024, and an acceptance that is not from 0 to 1.
   static absl::Status Check(const EngineLimits& limits);
 
-  explicit Engine(const EngineLimits& limits) : limits_(limits) {}
+  explicit Engine(const EngineLimits& limits) : limits_(limits), tokens_per_step_(limits.speculation.TokensPerStep()) {}
   // Empty again, with other limits; keeps its memory.
   void Reset(const EngineLimits& limits);
 
@@ -93,15 +112,25 @@ class Engine {
   std::int64_t decoding() const { return decoding_; }
   double mean_context() const;  // of those that decode
   std::int64_t longest_context() const { return longest_context_; }
+  // By how much the contexts of decoding sequences grow in a step.
+  double tokens_per_step() const { return tokens_per_step_; }
+  // Steps until a sequence that decodes has all its output.
+  std::int64_t StepsLeft(const Sequence& sequence) const;
 
  private:
   std::int64_t BlocksOf(std::int64_t tokens) const {
     return (tokens + limits_.block_tokens - 1) / limits_.block_tokens;
   }
+  // What a sequence has in the next step: its new token with drafts, or what is
+  // left of its prompt.
+  std::int64_t TokensOf(const Sequence& sequence) const;
+  // New tokens of a sequence that decodes, after so many steps.
+  std::int64_t NewTokens(const Sequence& sequence, std::int64_t steps) const;
   bool Grow(std::size_t at, std::int64_t tokens);
   void Preempt();
 
   EngineLimits limits_;
+  double tokens_per_step_ = 1;
   std::vector<Entry> running_;
   std::deque<Entry> waiting_;
   std::int64_t blocks_used_ = 0;

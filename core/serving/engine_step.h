@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
 namespace gpueta {
 
 // A part of one prompt.
@@ -37,6 +39,19 @@ struct EngineStep {
   // each token of a decoding sequence.
   std::int64_t logit_rows() const { return static_cast<std::int64_t>(prefill.size()) + decode_tokens(); }
 };
+
+// A step as engines count it in their records.
+struct StepCounts {
+  std::int64_t prefill_tokens = 0;     // scheduled, of all prompts together
+  std::int64_t prefill_sequences = 1;  // that have them
+  std::int64_t cached_tokens = 0;      // of these sequences together, computed before
+  std::int64_t decode_sequences = 0;
+  std::int64_t context_tokens = 0;  // of the decoding sequences together, their new tokens included
+};
+
+// A step with these counts: chunks as long as each other, decoding sequences
+// with the same contexts, to the token. INVALID_ARGUMENT naming the field.
+absl::StatusOr<EngineStep> StepOf(const StepCounts& counts, std::int64_t speculative_tokens = 0);
 
 // A step that an engine measured.
 struct ObservedStep {

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
+
+#include "core/base/errors.h"
 
 namespace gpueta {
 namespace {
@@ -133,11 +136,91 @@ TEST(EngineTest, ManyEqualStepsAtOnceAreTheSameAsOneByOne) {
   }
 }
 
+TEST(SpeculationTest, DraftsCountAsLongAsAllBeforeThemAreAccepted) {
+  EXPECT_EQ((Speculation{}.TokensPerStep()), 1);
+  EXPECT_EQ((Speculation{4, 0}.TokensPerStep()), 1);
+  EXPECT_EQ((Speculation{4, 1}.TokensPerStep()), 5);
+  EXPECT_DOUBLE_EQ((Speculation{2, 0.5}.TokensPerStep()), 1 + 0.5 + 0.25);
+  EXPECT_NEAR((Speculation{3, 0.7}.TokensPerStep()), (1 - std::pow(0.7, 4)) / 0.3, 1e-12);
+}
+
+TEST(SpeculationTest, StepsYieldTheirDraftsAndTakeRoomForThem) {
+  // 100 tokens behind a prompt of one step: the first comes with it.
+  const auto last_step = [](const Speculation& speculation) {
+    EngineLimits limits = kLimits;
+    limits.speculation = speculation;
+    Engine engine(limits);
+    engine.AddWaiting(Prompt(50, 100), 0);
+    return RunAll(engine, false).last.at(0);
+  };
+  EXPECT_EQ(last_step({}), 1 + 99);
+  EXPECT_EQ(last_step({3, 0}), 1 + 99);    // nothing accepted
+  EXPECT_EQ(last_step({3, 1}), 1 + 25);    // ⌈99/4⌉
+  EXPECT_EQ(last_step({1, 0.5}), 1 + 66);  // 99/1.5
+  EngineLimits limits = kLimits;
+  limits.speculation = {3, 0.5};
+  Engine engine(limits);
+  // 30 tokens in 2 blocks of 16; a new one and three drafts need a third.
+  engine.AddRunning({.prompt_tokens = 29, .computed_tokens = 30, .generated_tokens = 2, .output_tokens = 50}, 0);
+  engine.AddWaiting(Prompt(150, 1), 1);
+  EXPECT_EQ(engine.blocks_used(), 2);
+  engine.Schedule();
+  EXPECT_EQ(engine.decoding(), 1);
+  EXPECT_EQ(engine.mean_context(), 31);
+  std::vector<PrefillChunk> chunks;
+  engine.ChunksOf(chunks);
+  ASSERT_EQ(chunks.size(), 1U);
+  EXPECT_EQ(chunks[0], (PrefillChunk{100 - 4, 0}));  // of the budget
+  EXPECT_EQ(engine.blocks_used(), 3 + 6);
+  std::vector<Engine::Event> events;
+  engine.Complete(1, events);
+  EXPECT_EQ(engine.running()[0].sequence.generated_tokens, 3);  // 1.875 of it
+  EXPECT_EQ(engine.blocks_used(), 2 + 6);                       // 31 tokens
+  engine.Schedule();
+  engine.Complete(1, events);
+  EXPECT_EQ(engine.running()[0].sequence.generated_tokens, 5);  // 3.75
+}
+
+TEST(SpeculationTest, JumpsEndWhereSingleStepsDo) {
+  for (const double acceptance : {0.0, 0.3, 0.7, 1.0}) {
+    for (const std::int64_t blocks : {30, 1000}) {
+      EngineLimits limits = kLimits;
+      limits.kv_blocks = blocks;
+      limits.speculation = {3, acceptance};
+      const auto fill = [](Engine& engine) {
+        engine.AddRunning({.prompt_tokens = 30, .computed_tokens = 34, .generated_tokens = 5, .output_tokens = 70}, 0);
+        for (std::size_t i = 1; i < 8; ++i) {
+          const auto n = static_cast<std::int64_t>(i);
+          engine.AddWaiting(Prompt(20 + 7 * n, 10 + 13 * n), i);
+        }
+      };
+      Engine slow(limits), fast(limits);
+      fill(slow);
+      fill(fast);
+      const Ends one_by_one = RunAll(slow, false);
+      const Ends at_once = RunAll(fast, true);
+      EXPECT_EQ(one_by_one.last.size(), 8U);
+      EXPECT_EQ(one_by_one.first, at_once.first) << acceptance << " " << blocks;
+      EXPECT_EQ(one_by_one.last, at_once.last) << acceptance << " " << blocks;
+      EXPECT_LE(at_once.most_blocks, blocks);
+    }
+  }
+}
+
 TEST(EngineTest, LimitsBelowOneAreRefused) {
   EXPECT_TRUE(Engine::Check(kLimits).ok());
   EngineLimits limits = kLimits;
   limits.kv_blocks = 0;
   EXPECT_NE(Engine::Check(limits).message().find("kv_blocks"), absl::string_view::npos);
+  const auto field = [](const Speculation& speculation) {
+    EngineLimits drafting = kLimits;
+    drafting.speculation = speculation;
+    return FieldOf(Engine::Check(drafting));
+  };
+  EXPECT_EQ(field({-1, 0}), "speculative_tokens");
+  EXPECT_EQ(field({1025, 0}), "speculative_tokens");
+  EXPECT_EQ(field({1, 1.01}), "acceptance");
+  EXPECT_EQ(field({1, NAN}), "acceptance");
 }
 
 }  // namespace

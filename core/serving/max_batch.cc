@@ -50,15 +50,16 @@ absl::StatusOr<CacheRoom> RoomForCache(const StepModel& model, double memory_gb,
 }
 
 LargestBatch MaxDecodeBatch(const StepModel& model, const StepTable& table, const CacheRoom& room, std::int64_t context,
-                            const std::optional<LatencyLimit>& tpot) {
+                            const std::optional<LatencyLimit>& tpot, const Speculation& speculation) {
   LargestBatch largest;
+  const double each = speculation.TokensPerStep();
   const std::int64_t fit = SequencesThatFit(model, room, context);
   const std::int64_t most = std::min(fit, table.limits().sequences);
   largest.binds = fit < table.limits().sequences ? "memory" : "max_sequences";
   // Steps are not monotone in the batch: the largest one that meets the limit.
   for (std::int64_t sequences = most; sequences > 0; --sequences) {
     const StepLatency step = DecodeStep(table, sequences, static_cast<double>(context));
-    if (!Meets(At(step, tpot), tpot)) {
+    if (!Meets(At(step, tpot) / each, tpot)) {
       largest.binds = "tpot";
       continue;
     }
@@ -70,28 +71,33 @@ LargestBatch MaxDecodeBatch(const StepModel& model, const StepTable& table, cons
 }
 
 std::int64_t MaxPrefillChunk(const StepTable& table, std::int64_t decode_sequences, std::int64_t context,
-                             const LatencyLimit& limit) {
+                             const LatencyLimit& limit, const Speculation& speculation) {
+  const double each = speculation.TokensPerStep();
   const auto c = static_cast<double>(context);
-  for (std::int64_t tokens = table.limits().tokens - decode_sequences; tokens > 0; --tokens) {
+  const std::int64_t decode_tokens = decode_sequences * (1 + speculation.tokens);
+  for (std::int64_t tokens = table.limits().tokens - decode_tokens; tokens > 0; --tokens) {
     const PrefillChunk chunk{tokens, 0};
-    if (table.Latency({{&chunk, 1}, decode_sequences, c, c}).Quantile(limit.quantile) <= limit.us) return tokens;
+    if (table.Latency({{&chunk, 1}, decode_sequences, c, c}).Quantile(limit.quantile) / each <= limit.us) return tokens;
   }
   return 0;
 }
 
 absl::StatusOr<SteadyState> SteadyStateOf(const StepTable& table, std::int64_t sequences, std::int64_t isl,
-                                          std::int64_t osl, std::int64_t token_budget, const LatencyLimits& limits) {
+                                          std::int64_t osl, std::int64_t token_budget, const LatencyLimits& limits,
+                                          const Speculation& speculation) {
   if (isl < 1 || osl < 1) return InvalidArgument("--isl {}, --osl {}: must be at least 1", isl, osl);
   if (sequences < 1) return InvalidArgument("sequences: {} must be at least 1", sequences);
   SteadyState state;
   state.sequences = sequences;
-  const std::int64_t room = token_budget - sequences;
+  const double each = speculation.TokensPerStep();  // of a sequence
+  const std::int64_t room = token_budget - sequences * (1 + speculation.tokens);
   if (room < 1) return state;  // decoding alone fills every step
   const double context = static_cast<double>(isl) + static_cast<double>(osl) / 2;
   const std::int64_t chunk = std::min(isl, room);
   const double chunks = std::ceil(static_cast<double>(isl) / static_cast<double>(chunk));  // a prompt
-  // Each step ends sequences/osl outputs, and as many prompts must come in.
-  const double chunks_a_step = static_cast<double>(sequences) / static_cast<double>(osl) * chunks;
+  // Each step ends sequences/steps outputs, and as many prompts must come in.
+  const double steps = std::max(static_cast<double>(osl) / each, 1.0);  // of an output
+  const double chunks_a_step = static_cast<double>(sequences) / steps * chunks;
   const auto at_once = static_cast<std::int64_t>(std::max(1.0, std::ceil(chunks_a_step)));
   if (at_once * chunk > room) return state;  // prompts come faster than the budget allows
   const std::vector<PrefillChunk> prefill(static_cast<std::size_t>(at_once),
@@ -100,11 +106,11 @@ absl::StatusOr<SteadyState> SteadyStateOf(const StepTable& table, std::int64_t s
   const StepLatency without = DecodeStep(table, sequences, context);
   const double share = chunks_a_step / static_cast<double>(at_once);  // of steps with prompts in them
   const double step_us = share * with.p50_us + (1 - share) * without.p50_us;
-  state.requests_per_s = static_cast<double>(sequences) / (static_cast<double>(osl) * step_us) * 1e6;
+  state.requests_per_s = static_cast<double>(sequences) / (steps * step_us) * 1e6;
   state.output_tokens_per_s = state.requests_per_s * static_cast<double>(osl);
   // A gap between tokens is long where prompts share the step; a request's mean
   // over osl tokens is near the mean of all.
-  const StepLatency mean{step_us, std::max(with.sigma, without.sigma)};
+  const StepLatency mean{step_us / each, std::max(with.sigma, without.sigma)};
   state.tpot_us = At(mean, limits.tpot);
   // Half of the step that runs when it arrives, then its own chunks.
   const StepLatency first{step_us / 2 + chunks * with.p50_us, with.sigma};
@@ -114,12 +120,14 @@ absl::StatusOr<SteadyState> SteadyStateOf(const StepTable& table, std::int64_t s
 
 absl::StatusOr<std::vector<SteadyState>> SteadyStatesWithin(const StepModel& model, const StepTable& table,
                                                             const CacheRoom& room, std::int64_t isl, std::int64_t osl,
-                                                            std::int64_t token_budget, const LatencyLimits& limits) {
+                                                            std::int64_t token_budget, const LatencyLimits& limits,
+                                                            const Speculation& speculation) {
   std::vector<SteadyState> within;
   if (isl < 1 || osl < 1) return InvalidArgument("--isl {}, --osl {}: must be at least 1", isl, osl);
   const std::int64_t most = std::min(SequencesThatFit(model, room, isl + osl), table.limits().sequences);
   for (std::int64_t sequences = 1; sequences <= most; ++sequences) {
-    GPUETA_ASSIGN_OR_RETURN(const SteadyState state, SteadyStateOf(table, sequences, isl, osl, token_budget, limits));
+    GPUETA_ASSIGN_OR_RETURN(const SteadyState state,
+                            SteadyStateOf(table, sequences, isl, osl, token_budget, limits, speculation));
     if (state.requests_per_s > 0 && Meets(state.ttft_us, limits.ttft) && Meets(state.tpot_us, limits.tpot)) {
       within.push_back(state);
     }

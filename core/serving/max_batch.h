@@ -39,15 +39,19 @@ struct LargestBatch {
   std::string binds;           // "tpot", "memory" or "max_sequences"
 };
 
+// With draft tokens a step yields several tokens of a sequence: `speculation` is
+// the one that the table was made for.
+
 // Sequences that decode together at `context` tokens each: as many as the step
-// meets `tpot` (none: any) and the cache holds; at most the table's limit.
+// by its tokens of a sequence meets `tpot` (none: any) and the cache holds; at
+// most the table's limit.
 LargestBatch MaxDecodeBatch(const StepModel& model, const StepTable& table, const CacheRoom& room, std::int64_t context,
-                            const std::optional<LatencyLimit>& tpot);
+                            const std::optional<LatencyLimit>& tpot, const Speculation& speculation = {});
 
 // New prompt tokens that a step may take on top of `decode_sequences` at
-// `context`, with `limit` on the step; 0: none.
+// `context`, with `limit` on the step by its tokens of a sequence; 0: none.
 std::int64_t MaxPrefillChunk(const StepTable& table, std::int64_t decode_sequences, std::int64_t context,
-                             const LatencyLimit& limit);
+                             const LatencyLimit& limit, const Speculation& speculation = {});
 
 // A replica in steady state: `sequences` decode at any time, prompts of `isl`
 // tokens come in as fast as outputs of `osl` end, and chunks of them run within
@@ -62,13 +66,15 @@ struct SteadyState {
 
 // INVALID_ARGUMENT for lengths or a load that is below 1.
 absl::StatusOr<SteadyState> SteadyStateOf(const StepTable& table, std::int64_t sequences, std::int64_t isl,
-                                          std::int64_t osl, std::int64_t token_budget, const LatencyLimits& limits);
+                                          std::int64_t osl, std::int64_t token_budget, const LatencyLimits& limits,
+                                          const Speculation& speculation = {});
 
 // Those within the limits and the cache, for every number of sequences. There
 // is no limit on e2e here.
 absl::StatusOr<std::vector<SteadyState>> SteadyStatesWithin(const StepModel& model, const StepTable& table,
                                                             const CacheRoom& room, std::int64_t isl, std::int64_t osl,
-                                                            std::int64_t token_budget, const LatencyLimits& limits);
+                                                            std::int64_t token_budget, const LatencyLimits& limits,
+                                                            const Speculation& speculation = {});
 
 // The one of them with the largest rate; sequences is 0 where there is none.
 SteadyState MaxRequestRate(std::span<const SteadyState> within);

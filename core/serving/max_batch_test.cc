@@ -84,6 +84,22 @@ TEST_F(MaxBatchTest, SteadyStateBalancesPromptsAndOutputs) {
   EXPECT_EQ(prompts->requests_per_s, 0);
 }
 
+TEST_F(MaxBatchTest, StepsWithDraftsAreWorthTheirTokens) {
+  const StepTable drafting =
+      StepTable::Build(model_, *H100(), {.tokens = 2048, .sequences = 64, .context = 8192, .speculative_tokens = 1})
+          .value();
+  const auto none = SteadyStateOf(drafting, 32, 512, 128, 2048, {}, {1, 0});
+  const auto all = SteadyStateOf(drafting, 32, 512, 128, 2048, {}, {1, 1});
+  ASSERT_TRUE(none.ok() && all.ok());
+  EXPECT_NEAR(all->requests_per_s * 128 * all->tpot_us / 1e6, 32, 1e-6);
+  EXPECT_LT(all->tpot_us, none->tpot_us);
+  EXPECT_GT(all->requests_per_s, 1.5 * none->requests_per_s);
+  // A limit that plain steps of one sequence just meet lets those with two tokens be twice as long.
+  const LatencyLimit tpot{.us = drafting.Latency({{}, 1, 1024, 1024}).Quantile(0.9)};
+  EXPECT_GT(MaxDecodeBatch(model_, drafting, room_, 1024, tpot, {1, 1}).sequences,
+            MaxDecodeBatch(model_, drafting, room_, 1024, tpot, {1, 0}).sequences);
+}
+
 TEST_F(MaxBatchTest, TheRateGrowsWithTheLimitAndStaysWithinIt) {
   double last = 0;
   for (const double scale : {1.2, 2.0, 4.0}) {

@@ -183,8 +183,9 @@ double Forecaster::RunSteps(const StepTable& table, double until_us, double scen
     if (until_us < each_us * static_cast<double>(steps))
       steps = std::max<std::int64_t>(static_cast<std::int64_t>(until_us / each_us), 1);
     StepLoad last = load;
-    last.mean_context += static_cast<double>(steps - 1);
-    last.longest_context += static_cast<double>(steps - 1);
+    const double grown = static_cast<double>(steps - 1) * engine_.tokens_per_step();
+    last.mean_context += grown;
+    last.longest_context += grown;
     each_us = (each_us + table.Latency(last).p50_us) / 2;
   }
   const double us = each_us * static_cast<double>(steps);
@@ -201,7 +202,7 @@ std::size_t Forecaster::AddPhases(std::int64_t most) {
   std::int64_t context = 0;  // of all that are left
   for (const Engine::Entry& entry : engine_.running()) {
     const Sequence& sequence = entry.sequence;
-    left_.push_back({sequence.output_tokens - sequence.generated_tokens, sequence.computed_tokens + 1, 0, entry.id});
+    left_.push_back({engine_.StepsLeft(sequence), sequence.computed_tokens + 1, 0, entry.id});
     context += left_.back().context;
   }
   std::ranges::sort(left_, [](const Left& a, const Left& b) { return a.steps < b.steps; });
@@ -212,11 +213,13 @@ std::size_t Forecaster::AddPhases(std::int64_t most) {
   for (std::size_t i = 0; i < left_.size() && static_cast<std::int64_t>(phases) < most; ++phases) {
     const std::int64_t steps = left_[i].steps - played;
     const auto sequences = static_cast<std::int64_t>(left_.size() - i);
-    const double mean = static_cast<double>(context + sequences * played) / static_cast<double>(sequences);
+    const double each = engine_.tokens_per_step();
+    const double mean = static_cast<double>(context) / static_cast<double>(sequences);
     for (const std::int64_t further : {std::int64_t{0}, steps - 1}) {
+      const double grown = static_cast<double>(played + further) * each;
       sequences_.push_back(static_cast<std::int32_t>(sequences));
-      mean_.push_back(static_cast<float>(mean + static_cast<double>(further)));
-      longest_.push_back(static_cast<float>(left_[i].longest + played + further));
+      mean_.push_back(static_cast<float>(mean + grown));
+      longest_.push_back(static_cast<float>(static_cast<double>(left_[i].longest) + grown));
     }
     played += steps;
     std::size_t ends = 0;

@@ -44,6 +44,30 @@ TEST(ScheduleTest, OneRequestIsItsChunksAndItsDecodeSteps) {
   EXPECT_NEAR(forecast->front().e2e_us.Quantile(0.5), first_us + rest_us, rest_us * 1e-3);
 }
 
+TEST(ScheduleTest, AcceptedDraftsShortenWhatIsLeft) {
+  constexpr std::int64_t kDrafts = 3;
+  const StepTable table =
+      *StepTable::Build(*StepModel::Compile(testing::SmallLlama(), "m"), *testing::H100(),
+                        {.tokens = 2048, .sequences = 64, .context = 16384, .speculative_tokens = kDrafts});
+  const auto tpot_us = [&](const StepTable& with, const Speculation& speculation, std::size_t sequences) {
+    EngineState state = State();
+    state.limits.speculation = speculation;
+    state.running.assign(sequences, Running(1000, 1, 401));
+    const auto forecast = Forecast(state, with, OutputLengths::Fixed(1));
+    EXPECT_TRUE(forecast.ok()) << forecast.status();
+    return forecast->back().tpot_us.Quantile(0.5);
+  };
+  for (const std::size_t sequences : {1, 32}) {
+    const double plain = tpot_us(Table(), {}, sequences);
+    const double none = tpot_us(table, {kDrafts, 0}, sequences);
+    const double half = tpot_us(table, {kDrafts, 0.5}, sequences);
+    const double all = tpot_us(table, {kDrafts, 1}, sequences);
+    EXPECT_GE(none, plain);                   // more work for as many tokens
+    EXPECT_NEAR(all, none / 4, none * 1e-3);  // the same steps, four tokens each
+    EXPECT_NEAR(half, none / 1.875, none * 5e-3);
+  }
+}
+
 TEST(ScheduleTest, QuantilesAreOrderedAndWiderThanTheStepAlone) {
   EngineState state = State();
   state.waiting = {Waiting(500)};

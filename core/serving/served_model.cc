@@ -23,15 +23,16 @@ std::string KeyOf(const ModelConfig& config, const Deployment& deployment) {
   const auto name = [](const std::optional<DType>& dtype) {
     return dtype.has_value() ? Name(*dtype) : std::string_view("own");
   };
-  return fmt::format("{} tp{} pp{} ep{} {} kv {}", config.id, deployment.ranks.tensor, deployment.ranks.pipeline,
-                     deployment.ranks.expert, name(deployment.dtype), name(deployment.kv_dtype));
+  return fmt::format("{} tp{} pp{} ep{} by {} {} kv {}", config.id, deployment.ranks.tensor, deployment.ranks.pipeline,
+                     deployment.ranks.expert, deployment.expert_imbalance, name(deployment.dtype),
+                     name(deployment.kv_dtype));
 }
 
 std::string KeyOf(const ModelConfig& config, const std::string& device, const EngineSetup& setup,
                   std::int64_t longest) {
-  return fmt::format("{} {} {} {} {} {} on {}", KeyOf(config, setup.deployment), setup.limits.token_budget,
+  return fmt::format("{} {} {} {} {} {} drafts {} on {}", KeyOf(config, setup.deployment), setup.limits.token_budget,
                      setup.limits.max_sequences, setup.limits.block_tokens, setup.memory_share, TableContext(longest),
-                     device);
+                     setup.limits.speculation.tokens, device);
 }
 
 }  // namespace
@@ -81,7 +82,8 @@ absl::StatusOr<std::shared_ptr<const ServedModel>> ServedModels::Serve(const Mod
     GPUETA_ASSIGN_OR_RETURN(StepTable table, StepTable::Build(*model, predictor,
                                                               {.tokens = setup.limits.token_budget,
                                                                .sequences = setup.limits.max_sequences,
-                                                               .context = TableContext(longest)}));
+                                                               .context = TableContext(longest),
+                                                               .speculative_tokens = setup.limits.speculation.tokens}));
     return ServedModel{GpusOf(setup.deployment.ranks), std::move(model), std::move(table), room};
   });
 }
@@ -114,18 +116,21 @@ absl::StatusOr<MaxBatchAnswer> MaxBatch(const ServedModel& served, const EngineS
   GPUETA_RETURN_IF_ERROR(Check(question));
   const StepTable table = served.table.WithOverhead(setup.overhead);
   const LatencyLimits& limits = question.limits;
+  const Speculation& speculation = setup.limits.speculation;
   MaxBatchAnswer answer;
   for (const std::int64_t context : question.contexts) {
-    MaxBatchAnswer::Row row{context, MaxDecodeBatch(*served.model, table, served.room, context, limits.tpot)};
+    MaxBatchAnswer::Row row{context,
+                            MaxDecodeBatch(*served.model, table, served.room, context, limits.tpot, speculation)};
     if (limits.tpot.has_value()) {
-      row.prefill_tokens = MaxPrefillChunk(table, row.batch.sequences, context, *limits.tpot);
+      row.prefill_tokens = MaxPrefillChunk(table, row.batch.sequences, context, *limits.tpot, speculation);
     }
     answer.rows.push_back(std::move(row));
   }
   if (question.load.has_value()) {
-    GPUETA_ASSIGN_OR_RETURN(const std::vector<SteadyState> within,
-                            SteadyStatesWithin(*served.model, table, served.room, question.load->input_tokens,
-                                               question.load->output_tokens, setup.limits.token_budget, limits));
+    GPUETA_ASSIGN_OR_RETURN(
+        const std::vector<SteadyState> within,
+        SteadyStatesWithin(*served.model, table, served.room, question.load->input_tokens, question.load->output_tokens,
+                           setup.limits.token_budget, limits, speculation));
     answer.rate = MaxRequestRate(within);
   }
   return answer;

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
+#include <optional>
+#include <sstream>
 #include <string>
 
 #include "core/serving/max_batch.h"
@@ -77,8 +80,8 @@ const Fleet& TheFleet() {
 }
 
 struct Load {
-  Pattern pattern;
-  double share;  // of capacity
+  std::optional<Pattern> pattern;  // unset: as they were recorded
+  double share;                    // of capacity
 };
 
 class AdmitSimulationTest : public ::testing::TestWithParam<Load> {
@@ -89,8 +92,10 @@ class AdmitSimulationTest : public ::testing::TestWithParam<Load> {
     double ttft = 0, tpot = 0;
     for (int draw = 0; draw < kDraws; ++draw) {
       const auto seed = static_cast<std::uint64_t>(draw);
-      const auto arrivals = testing::MakeArrivals(GetParam().pattern, GetParam().share * fleet.capacity_per_s,
-                                                  kArrivals, kMeanOutput, seed);
+      const double per_s = GetParam().share * fleet.capacity_per_s;
+      const auto arrivals = GetParam().pattern.has_value()
+                                ? testing::MakeArrivals(*GetParam().pattern, per_s, kArrivals, kMeanOutput, seed)
+                                : testing::AtRate(Recorded(), per_s);
       const Score one = Judge(Simulate(fleet.Replicas(draw), arrivals, router, tell_lengths, seed), fleet.limits);
       ttft += one.met_ttft * one.admitted;
       tpot += one.met_tpot * one.admitted;
@@ -101,6 +106,12 @@ class AdmitSimulationTest : public ::testing::TestWithParam<Load> {
     all.met_tpot = tpot / all.admitted;
     all.met_both = static_cast<double>(all.good) / all.admitted;
     return all;
+  }
+
+  static std::vector<testing::Arrival> Recorded() {
+    const std::string path = "tests/data/arrivals.csv";
+    std::ifstream in(path);
+    return testing::ReadArrivals(in, path).value();
   }
 
   static void Print(const std::string& name, const Score& s) {
@@ -129,7 +140,24 @@ TEST_P(AdmitSimulationTest, KeepsItsPromisesAtNearlyTheGoodputOfAnOracle) {
 INSTANTIATE_TEST_SUITE_P(Loads, AdmitSimulationTest,
                          ::testing::Values(Load{Pattern::kPoisson, 0.7}, Load{Pattern::kPoisson, 0.9},
                                            Load{Pattern::kPoisson, 1.1}, Load{Pattern::kBursty, 0.7},
-                                           Load{Pattern::kBursty, 0.9}, Load{Pattern::kBursty, 1.1}));
+                                           Load{Pattern::kBursty, 0.9}, Load{Pattern::kBursty, 1.1},
+                                           Load{std::nullopt, 0.9}));
+
+TEST(RecordedArrivalsTest, SaysWhatIsWrongWithAFile) {
+  const auto read = [](const std::string& text) {
+    std::istringstream in(text);
+    return testing::ReadArrivals(in, "a.csv");
+  };
+  const std::string header = "arrival_s,prompt_tokens,output_tokens\n";
+  const auto arrivals = read(header + "0,10,2\n0.5,20,3\n4,30,4\n");
+  ASSERT_TRUE(arrivals.ok()) << arrivals.status();
+  EXPECT_EQ(arrivals->back().at_us, 4e6);
+  EXPECT_EQ(testing::AtRate(*arrivals, 1.5)[1].at_us, 0.25e6);  // three in two seconds
+  for (const std::string& wrong : {std::string("at,prompt_tokens,output_tokens\n"), header + "1,10,2\n0,10,2\n",
+                                   header + "1,0,2\n", header + "1,2\n", header + "x,1,2\n"}) {
+    EXPECT_FALSE(read(wrong).ok()) << wrong;
+  }
+}
 
 }  // namespace
 }  // namespace gpueta

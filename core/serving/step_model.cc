@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/base/errors.h"
-#include "core/graph/passes/precision.h"
+#include "core/graph/passes/rewriter.h"
 #include "core/importers/huggingface/huggingface_importer.h"
 
 namespace gpueta {
@@ -28,24 +28,72 @@ absl::StatusOr<Graph> Import(std::string_view json, const std::string& name, con
   options.cached_prefix = phase == Attention::Phase::kPrefill;
   options.last_logits_only = true;
   options.kv_dtype = deployment.kv_dtype;
+  if (deployment.dtype.has_value()) {
+    const bool of_weights = BitsOf(*deployment.dtype).weight < 16;
+    (of_weights ? options.weight_dtype : options.dtype) = deployment.dtype;
+  }
   GPUETA_ASSIGN_OR_RETURN(Graph graph, ImportHuggingFace(json, name, options));
   for (const Graph::Symbol& symbol : graph.symbols) {
     if (symbol.name != "batch" && symbol.name != "seq" && symbol.name != "kv_len") {
       return InvalidArgument("the model has an encoder ({}); steps are of models that only decode", symbol.name);
     }
   }
-  if (deployment.dtype.has_value()) SetDType(graph, *deployment.dtype);
-  if (deployment.kv_dtype.has_value()) SetKvDType(graph, *deployment.kv_dtype);
   return graph;
 }
 
+// Elements that kernels of each type read, of one rank.
+std::map<DType, std::int64_t> ParametersByType(const Graph& graph) {
+  std::map<DType, std::int64_t> parameters;
+  for (const GraphNode& node : graph.nodes) parameters[node.kernel.dtype] += node.parameters;
+  return parameters;
+}
+
+// Splits the graph; parameter_bytes go by the type of what each rank has less of.
 absl::Status SplitOver(Graph& graph, const Parallelism& ranks) {
   if (ranks.tensor < 1 || ranks.expert < 1 || ranks.pipeline < 1) {
     return InvalidArgument("ranks: tensor {}, expert {}, pipeline {}: each must be at least 1", ranks.tensor,
                            ranks.expert, ranks.pipeline);
   }
+  const std::int64_t whole_bytes = graph.parameter_bytes;
+  const std::map<DType, std::int64_t> whole = ParametersByType(graph);
   GPUETA_RETURN_IF_ERROR(SplitTensors(graph, ranks));
+  std::map<DType, std::int64_t> own = ParametersByType(graph);
+  double saved = 0;  // bytes
+  for (const auto& [dtype, parameters] : whole) {
+    saved += static_cast<double>(parameters - own[dtype]) * BitsOf(dtype).weight / 8;
+  }
+  graph.parameter_bytes = whole_bytes - std::min(static_cast<std::int64_t>(saved), whole_bytes);
+  // Sums of int8 products are rounded to activations before ranks exchange them.
+  for (GraphNode& node : graph.nodes) {
+    if (node.kernel.op() != Op::kCollective || node.kernel.dtype != DType::kInt8) continue;
+    node.kernel.dtype = DType::kBf16;
+    SetDimOf(node, "bytes", 2 * DimOf(node, "bytes"));
+  }
   return SplitStages(graph, ranks.pipeline);
+}
+
+SymInt Times(const SymInt& value, double factor) {
+  constexpr std::int64_t kParts = 1024;
+  return CeilDiv(value * std::llround(factor * kParts), kParts);
+}
+
+// What the busiest rank has of experts, and what it exchanges of their tokens.
+absl::Status LoadExperts(Graph& graph, const Deployment& deployment) {
+  const double imbalance = deployment.expert_imbalance;
+  if (!(imbalance >= 1 && imbalance <= static_cast<double>(deployment.ranks.expert))) {
+    return FieldError("expert_imbalance",
+                      fmt::format("{} is not from 1 to {}, the expert ranks", imbalance, deployment.ranks.expert));
+  }
+  if (imbalance == 1) return absl::OkStatus();
+  for (GraphNode& node : graph.nodes) {
+    const auto* collective = std::get_if<Collective>(&node.kernel.work);
+    if (node.kernel.op() == Op::kMoe) {
+      SetDimOf(node, "num_tokens", Times(DimOf(node, "num_tokens"), imbalance));
+    } else if (collective != nullptr && collective->op == "alltoall") {
+      SetDimOf(node, "bytes", Times(DimOf(node, "bytes"), imbalance));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Kernel> BindNode(const GraphNode& node, const SymbolValues& values) {
@@ -294,6 +342,7 @@ absl::StatusOr<StepModel> StepModel::Compile(std::string_view config_json, std::
   const double whole_width = CacheWidth(decode.nodes);
   GPUETA_RETURN_IF_ERROR(SplitOver(decode, deployment.ranks));
   GPUETA_RETURN_IF_ERROR(SplitOver(model.prefill_, deployment.ranks));
+  for (Graph* graph : {&decode, &model.prefill_}) GPUETA_RETURN_IF_ERROR(LoadExperts(*graph, deployment));
   model.weight_bytes_ = decode.parameter_bytes;
   if (whole_width > 0) {
     model.kv_bytes_per_token_ = static_cast<double>(decode.kv_bytes_per_token) * CacheWidth(decode.nodes) /

@@ -22,8 +22,13 @@ namespace gpueta {
 // How a model is deployed.
 struct Deployment {
   Parallelism ranks;
-  std::optional<DType> dtype;     // of weights and products; the config's own
+  // Of weights and products; the config's own. Types of weights (fp8, int8, int4)
+  // are of linear layers and experts, as in quantised models.
+  std::optional<DType> dtype;
   std::optional<DType> kv_dtype;  // of cached keys and values; the model's own
+  // Load of the busiest expert rank over the mean of all, from 1 to the ranks:
+  // 1 is the spread over experts that was measured.
+  double expert_imbalance = 1;
 
   friend bool operator==(const Deployment&, const Deployment&) = default;
 };
@@ -52,7 +57,9 @@ absl::StatusOr<Kernel> BindKernel(const StepKernel& kernel, const SymbolValues& 
 //
 // Assumptions. Decode attention over uneven contexts costs as over as many at
 // their mean (each as the layer's window leaves it), and not less than the
-// longest alone. Draft tokens share their sequence's keys: they are further
+// longest alone. A step waits for the busiest expert rank, which has
+// expert_imbalance times as many tokens of its own and sends and receives as many
+// more. Draft tokens share their sequence's keys: they are further
 // heads. Chunks run one attention kernel a group of equal ones. A pipeline's
 // latency is that of one step through all stages. Sampling itself is part of
 // EngineOverhead.

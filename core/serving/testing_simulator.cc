@@ -5,6 +5,9 @@
 #include <map>
 #include <random>
 
+#include "core/base/csv.h"
+#include "core/base/errors.h"
+
 namespace gpueta::testing {
 namespace {
 
@@ -121,6 +124,34 @@ std::vector<Arrival> MakeArrivals(Pattern pattern, double per_s, int count, doub
     const auto prompt = static_cast<std::int64_t>(128 * std::exp2(4 * uniform(draw)));
     arrivals.push_back({at_us, prompt, lengths.Draw(uniform(draw))});
   }
+  return arrivals;
+}
+
+absl::StatusOr<std::vector<Arrival>> ReadArrivals(std::istream& in, std::string_view file_name) {
+  GPUETA_ASSIGN_OR_RETURN(CsvReader csv, CsvReader::Open(in, file_name));
+  const std::vector<std::string> names = {"arrival_s", "prompt_tokens", "output_tokens"};
+  if (csv.columns() != names) return InvalidArgument("{}: the columns must be {}", file_name, fmt::join(names, ","));
+  std::vector<Arrival> arrivals;
+  while (csv.Next()) {
+    Arrival arrival;
+    GPUETA_ASSIGN_OR_RETURN(const double at_s, csv.Number(0));
+    GPUETA_ASSIGN_OR_RETURN(arrival.prompt_tokens, csv.Integer(1));
+    GPUETA_ASSIGN_OR_RETURN(arrival.output_tokens, csv.Integer(2));
+    arrival.at_us = at_s * 1e6;
+    const double last_us = arrivals.empty() ? 0 : arrivals.back().at_us;
+    if (!(arrival.at_us >= last_us) || arrival.prompt_tokens < 1 || arrival.output_tokens < 1) {
+      return InvalidArgument("{}:{}: times must not go back, tokens must be at least 1", file_name, csv.line());
+    }
+    arrivals.push_back(arrival);
+  }
+  GPUETA_RETURN_IF_ERROR(csv.status());
+  return arrivals;
+}
+
+std::vector<Arrival> AtRate(std::vector<Arrival> arrivals, double per_s) {
+  if (arrivals.empty() || arrivals.back().at_us <= 0) return arrivals;
+  const double factor = static_cast<double>(arrivals.size()) / per_s * 1e6 / arrivals.back().at_us;
+  for (Arrival& arrival : arrivals) arrival.at_us *= factor;
   return arrivals;
 }
 

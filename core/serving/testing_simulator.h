@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <istream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/serving/admit.h"
 
 namespace gpueta::testing {
@@ -27,6 +30,12 @@ enum class Pattern : std::uint8_t {
 // `count` arrivals at a mean rate; prompts log-uniform from 128 to 2048 tokens,
 // outputs geometric.
 std::vector<Arrival> MakeArrivals(Pattern pattern, double per_s, int count, double mean_output, std::uint64_t seed);
+
+// Arrivals that were recorded: a CSV with arrival_s, prompt_tokens and
+// output_tokens, in order. INVALID_ARGUMENT naming line and column.
+absl::StatusOr<std::vector<Arrival>> ReadArrivals(std::istream& in, std::string_view file_name);
+// The same pattern, quicker or slower, so that its mean rate is this.
+std::vector<Arrival> AtRate(std::vector<Arrival> arrivals, double per_s);
 
 struct SimulatedReplica {
   Replica seen;         // limits, table, lengths; its state is filled in

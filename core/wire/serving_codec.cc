@@ -101,6 +101,7 @@ absl::StatusOr<Deployment> Decode(const v1::Deployment& message) {
   deployment.ranks = {.tensor = Or<std::int64_t>(message.tensor_ranks(), 1),
                       .expert = Or<std::int64_t>(message.expert_ranks(), 1),
                       .pipeline = Or<std::int64_t>(message.pipeline_stages(), 1)};
+  deployment.expert_imbalance = Or(message.expert_imbalance(), 1.0);
   GPUETA_RETURN_IF_ERROR(DecodeDType("dtype", message.dtype(), deployment.dtype));
   GPUETA_RETURN_IF_ERROR(DecodeDType("kv_dtype", message.kv_dtype(), deployment.kv_dtype));
   return deployment;
@@ -111,6 +112,7 @@ v1::Deployment Encode(const Deployment& deployment) {
   message.set_tensor_ranks(deployment.ranks.tensor);
   message.set_expert_ranks(deployment.ranks.expert);
   message.set_pipeline_stages(deployment.ranks.pipeline);
+  message.set_expert_imbalance(deployment.expert_imbalance);
   if (deployment.dtype.has_value()) message.set_dtype(Encode(*deployment.dtype));
   if (deployment.kv_dtype.has_value()) message.set_kv_dtype(Encode(*deployment.kv_dtype));
   return message;
@@ -127,7 +129,20 @@ v1::EngineOverhead Encode(const EngineOverhead& overhead) {
   return message;
 }
 
-EngineStep Decode(const v1::EngineStep& message) {
+absl::StatusOr<EngineStep> Decode(const v1::EngineStep& message) {
+  if (message.has_counts()) {
+    if (message.prefill_size() + message.decode_context_size() > 0) {
+      return FieldError("counts", "stand in for prefill and decode_context; give one of both");
+    }
+    const v1::StepCounts& counts = message.counts();
+    auto step = StepOf({.prefill_tokens = counts.prefill_tokens(),
+                        .prefill_sequences = Or<std::int64_t>(counts.prefill_sequences(), 1),
+                        .cached_tokens = counts.cached_tokens(),
+                        .decode_sequences = counts.decode_sequences(),
+                        .context_tokens = counts.context_tokens()},
+                       message.speculative_tokens());
+    return step.ok() ? std::move(step) : InField("counts", step.status());
+  }
   EngineStep step;
   for (const v1::PrefillChunk& chunk : message.prefill()) {
     step.prefill.push_back({.new_tokens = chunk.new_tokens(), .cached_tokens = chunk.cached_tokens()});
@@ -135,6 +150,14 @@ EngineStep Decode(const v1::EngineStep& message) {
   step.decode_context.assign(message.decode_context().begin(), message.decode_context().end());
   step.speculative_tokens = message.speculative_tokens();
   return step;
+}
+
+std::int64_t SequencesOf(const v1::EngineStep& message) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;  // of each, so that sums stay far from overflow
+  const v1::StepCounts& counts = message.counts();
+  return message.prefill_size() + message.decode_context_size() +
+         std::clamp<std::int64_t>(counts.prefill_sequences(), 0, kMost) +
+         std::clamp<std::int64_t>(counts.decode_sequences(), 0, kMost);
 }
 
 v1::EngineStep Encode(const EngineStep& step) {
@@ -159,6 +182,7 @@ absl::StatusOr<EngineSetup> Decode(const v1::EngineKind& message) {
   setup.limits.max_sequences = Or(message.max_sequences(), setup.limits.max_sequences);
   setup.limits.block_tokens = Or(message.block_tokens(), setup.limits.block_tokens);
   setup.limits.kv_blocks = message.kv_blocks();
+  setup.limits.speculation = {.tokens = message.speculative_tokens(), .acceptance = message.acceptance()};
   setup.memory_share = Or(message.memory_share(), setup.memory_share);
   GPUETA_RETURN_IF_ERROR(Check(setup));
   return setup;
@@ -171,6 +195,8 @@ void Encode(const EngineSetup& setup, v1::EngineKind& message) {
   message.set_max_sequences(setup.limits.max_sequences);
   message.set_block_tokens(setup.limits.block_tokens);
   message.set_kv_blocks(setup.limits.kv_blocks);
+  message.set_speculative_tokens(setup.limits.speculation.tokens);
+  message.set_acceptance(setup.limits.speculation.acceptance);
   message.set_memory_share(setup.memory_share);
 }
 

@@ -21,8 +21,10 @@ v1::Deployment Encode(const Deployment& deployment);
 EngineOverhead Decode(const v1::EngineOverhead& message);
 v1::EngineOverhead Encode(const EngineOverhead& overhead);
 
-// What may stand in it is checked by StepModel::Estimate.
-EngineStep Decode(const v1::EngineStep& message);
+// What may stand in its lists is checked by StepModel::Estimate.
+absl::StatusOr<EngineStep> Decode(const v1::EngineStep& message);
+// Chunks and decoding sequences, listed or counted.
+std::int64_t SequencesOf(const v1::EngineStep& message);
 v1::EngineStep Encode(const EngineStep& step);
 
 // All but the model and the device, which are names. Checked.

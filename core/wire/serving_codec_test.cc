@@ -36,9 +36,11 @@ TEST(ServingCodecTest, ReplicasComeBackAsTheyWere) {
 
 TEST(ServingCodecTest, EnginesAndLimitsComeBackAsTheyWere) {
   const auto engine = Text<v1::EngineKind>(R"(
-      deployment { tensor_ranks: 4 pipeline_stages: 2 expert_ranks: 8 dtype: DTYPE_FP8 kv_dtype: DTYPE_BF16 }
+      deployment { tensor_ranks: 4 pipeline_stages: 2 expert_ranks: 8 dtype: DTYPE_FP8 kv_dtype: DTYPE_BF16
+                   expert_imbalance: 1.5 }
       overhead { step_us: 300 token_us: 0.5 }
-      token_budget: 4096 max_sequences: 128 kv_blocks: 1000 block_tokens: 32 memory_share: 0.8)");
+      token_budget: 4096 max_sequences: 128 kv_blocks: 1000 block_tokens: 32 memory_share: 0.8
+      speculative_tokens: 4 acceptance: 0.75)");
   v1::EngineKind encoded;
   Encode(*Decode(engine), encoded);
   EXPECT_TRUE(MessageDifferencer::Equals(encoded, engine)) << encoded.DebugString();
@@ -46,7 +48,7 @@ TEST(ServingCodecTest, EnginesAndLimitsComeBackAsTheyWere) {
   EXPECT_TRUE(MessageDifferencer::Equals(Encode(Decode(limits)), limits));
   const auto step = Text<v1::EngineStep>(
       "prefill { new_tokens: 512 cached_tokens: 64 } decode_context: [7, 9] speculative_tokens: 2");
-  EXPECT_TRUE(MessageDifferencer::Equals(Encode(Decode(step)), step));
+  EXPECT_TRUE(MessageDifferencer::Equals(Encode(*Decode(step)), step));
   const auto candidate = Text<v1::Candidate>(
       R"(id: "r" prompt_tokens: 10 output_tokens: 3 since_arrival_us: 5 cached { replica: "a" tokens: 4 } among: "a")");
   EXPECT_TRUE(MessageDifferencer::Equals(Encode(Decode(candidate)), candidate));
@@ -66,12 +68,29 @@ TEST(ServingCodecTest, WhatIsNotSetTakesItsDefault) {
   EXPECT_EQ(replica->replica.state.running[0].sequence.computed_tokens, 11);
 }
 
+TEST(ServingCodecTest, CountedStepsStandInForListedOnes) {
+  const auto step = Decode(Text<v1::EngineStep>(
+      "counts { prefill_tokens: 300 cached_tokens: 5 decode_sequences: 2 context_tokens: 9 } speculative_tokens: 1"));
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_EQ(step->prefill, (std::vector<PrefillChunk>{{300, 5}}));
+  EXPECT_EQ(step->decode_context, (std::vector<std::int64_t>{5, 4}));
+  EXPECT_EQ(step->speculative_tokens, 1);
+  const auto field = [](const std::string& text) { return FieldOf(Decode(Text<v1::EngineStep>(text)).status()); };
+  EXPECT_EQ(field("decode_context: 4 counts { decode_sequences: 2 context_tokens: 9 }"), "counts");
+  EXPECT_EQ(field("counts { decode_sequences: 9223372036854775807 }"), "counts.decode_sequences");
+  // Limits on sequences count them, too, without overflow.
+  EXPECT_EQ(SequencesOf(Text<v1::EngineStep>("counts { prefill_sequences: 3 decode_sequences: 5 }")), 8);
+  EXPECT_GT(SequencesOf(Text<v1::EngineStep>("counts { decode_sequences: 9223372036854775807 }")), 1 << 30);
+}
+
 TEST(ServingCodecTest, WhatIsWrongNamesItsField) {
   const auto of = [](const std::string& text) { return FieldOf(Decode(Text<v1::AdmitRequest>(text)).status()); };
   EXPECT_EQ(of("engines {} engines { deployment { dtype: 99 } }"), "engines[1].deployment.dtype");
   EXPECT_EQ(of("engines { token_budget: 1000000 }"), "engines[0].token_budget");
   EXPECT_EQ(of("engines { overhead { step_us: -1 } }"), "engines[0].overhead.step_us");
   EXPECT_EQ(of("engines { memory_share: nan }"), "engines[0].memory_share");
+  EXPECT_EQ(of("engines { speculative_tokens: -1 }"), "engines[0].speculative_tokens");
+  EXPECT_EQ(of("engines { acceptance: 1.5 }"), "engines[0].acceptance");
   EXPECT_EQ(of("replicas { engine: -1 }"), "replicas[0].engine");
   EXPECT_EQ(of("replicas { role: 17 }"), "replicas[0].role");
   EXPECT_EQ(of("replicas { output_lengths { mean: inf } }"), "replicas[0].output_lengths.mean");

@@ -273,7 +273,7 @@ absl::Status PredictSteps(const Question& q) {
   GPUETA_RETURN_IF_ERROR(InField("steps.overhead", Check(overhead)));
   if (work.steps().empty()) return FieldError("steps.steps", "is empty; give at least one step");
   std::int64_t sequences = 0;
-  for (const v1::EngineStep& step : work.steps()) sequences += step.prefill_size() + step.decode_context_size();
+  for (const v1::EngineStep& step : work.steps()) sequences += wire::SequencesOf(step);
   GPUETA_RETURN_IF_ERROR(
       CheckLimit("sequences in steps.steps", "kernels", q.context.limits.kernels, sequences + work.steps_size()));
   const auto model = q.context.served.Model(*registered->config, *deployment);
@@ -282,11 +282,15 @@ absl::Status PredictSteps(const Question& q) {
     v1::StepsPrediction& out = *prediction.mutable_steps();
     out.mutable_warnings()->Assign((*model)->warnings().begin(), (*model)->warnings().end());
     for (int i = 0; i < work.steps_size(); ++i) {
-      const EngineStep step = wire::Decode(work.steps(i));
-      const auto estimate = (*model)->Estimate(step, turn.predictor, overhead, turn.options);
-      if (!estimate.ok()) return InField(fmt::format("steps.steps[{}]", i), estimate.status());
+      const auto in_step = [i](const absl::Status& status) {
+        return InField(fmt::format("steps.steps[{}]", i), status);
+      };
+      const auto step = wire::Decode(work.steps(i));
+      if (!step.ok()) return in_step(step.status());
+      const auto estimate = (*model)->Estimate(*step, turn.predictor, overhead, turn.options);
+      if (!estimate.ok()) return in_step(estimate.status());
       v1::StepPrediction& answer = *out.add_steps();
-      wire::Encode(*estimate, overhead.Of(step.tokens()), answer);
+      wire::Encode(*estimate, overhead.Of(step->tokens()), answer);
       NameGraph(turn, *estimate, registered->hash, *answer.mutable_prediction_id());
       CountParts(q, turn, *estimate);
     }

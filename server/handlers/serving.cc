@@ -159,7 +159,7 @@ absl::Status FitEngineOverhead(const ServingContext& context, const v1::FitEngin
   if (!deployment.ok()) return InField("deployment", deployment.status());
   std::int64_t sequences = 0;
   for (const v1::StepRecord& record : request.records()) {
-    sequences += 1 + record.step().prefill_size() + record.step().decode_context_size();
+    sequences += 1 + wire::SequencesOf(record.step());
   }
   GPUETA_RETURN_IF_ERROR(CheckLimit("sequences in records", "kernels", context.limits.kernels, sequences));
   const auto model = context.served.Model(*named.model->config, *deployment);
@@ -167,7 +167,9 @@ absl::Status FitEngineOverhead(const ServingContext& context, const v1::FitEngin
   std::vector<ObservedStep> records;
   records.reserve(static_cast<std::size_t>(request.records_size()));
   for (const v1::StepRecord& record : request.records()) {
-    records.push_back({.step = wire::Decode(record.step()), .latency_us = record.latency_us()});
+    auto step = wire::Decode(record.step());
+    if (!step.ok()) return InField(fmt::format("records[{}].step", records.size()), step.status());
+    records.push_back({.step = *std::move(step), .latency_us = record.latency_us()});
   }
   GPUETA_ASSIGN_OR_RETURN(const OverheadFit fit, FitOverhead(**model, *named.predictor, records));
   *response.mutable_overhead() = wire::Encode(fit.overhead);

@@ -21,6 +21,27 @@ TEST_F(CliTest, MaxBatchKeepsTheLimitAndTheMemory) {
                 AllOf(HasSubstr("--tpot"), HasSubstr("50ms")));
 }
 
+TEST_F(CliTest, MaxBatchFindsTheRateOfALoad) {
+  const auto rate = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> command = {"max-batch", kDecoder, "--device", "h100-sxm", "--isl",
+                                        "512",       "--osl",  "128",      "--tpot",   "10ms"};
+    command.insert(command.end(), more.begin(), more.end());
+    return RunJson(command)["rate"];
+  };
+  const json plain = rate({});
+  EXPECT_GT(plain["requests_per_s"], 0);
+  EXPECT_LE(plain["tpot_us"], 10'000.0001);
+  const json bound = rate({"--ttft", "6ms"});
+  EXPECT_LE(bound["ttft_us"], 6'000.0001);
+  EXPECT_LT(bound["requests_per_s"], plain["requests_per_s"]);
+  const json none = rate({"--speculative-tokens", "3", "--acceptance", "0"});
+  const json all = rate({"--speculative-tokens", "3", "--acceptance", "1"});
+  EXPECT_GT(all["requests_per_s"].get<double>(), 1.5 * none["requests_per_s"].get<double>());
+  EXPECT_TRUE(RunJson({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "512"})["rate"].is_null());
+  ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm", "--isl", "512"}), HasSubstr("--osl"));
+  ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm"}), HasSubstr("--ctx"));
+}
+
 TEST_F(CliTest, PlanServingTriesEveryConfiguration) {
   const json answer = RunJson({"plan-serving", kDecoder, "--devices", "h100-sxm,l40s", "--tp", "1,2", "--ttft", "500ms",
                                "--tpot", "20ms", "--isl", "512", "--osl", "128", "--price", "h100-sxm=2,l40s=1"});
@@ -35,6 +56,25 @@ TEST_F(CliTest, PlanServingTriesEveryConfiguration) {
     last = point["usd_per_million_output_tokens"];
   }
   ExpectOneLine(Run({"plan-serving", kDecoder, "--devices", "h100-sxm", "--price", "t4=1"}), HasSubstr("--price t4"));
+}
+
+TEST_F(CliTest, PlanServingSweepsAHundredThousandConfigurations) {
+  const json answer = RunJson({"plan-serving", kDecoder, "--devices", "h100-sxm,l40s,a100-sxm4-80gb", "--tp", "1,2,4,8",
+                               "--max-sequences", "10000", "--token-budget", "16384", "--out", Write("plan.html", "")});
+  EXPECT_GE(answer["swept"], 100'000);
+  ASSERT_EQ(answer["configurations"].size(), 12U);
+  // No point of the front, nor any best one, beats another in both.
+  const auto beats = [](const json& a, const json& b) {
+    return a["tpot_us"] <= b["tpot_us"] && a["output_tokens_per_s_per_gpu"] > b["output_tokens_per_s_per_gpu"];
+  };
+  ASSERT_GT(answer["front"].size(), 10U);
+  for (const json& point : answer["front"]) {
+    for (const json& other : answer["front"]) EXPECT_FALSE(beats(other, point)) << other << point;
+    for (const json& best : answer["configurations"]) {
+      if (!best.contains("tpot_us")) continue;
+      EXPECT_FALSE(beats(best, point)) << best << point;
+    }
+  }
 }
 
 TEST_F(CliTest, AdmitDecidesForEachReplica) {

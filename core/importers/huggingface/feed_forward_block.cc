@@ -72,6 +72,7 @@ Value ExpertsBlock(Writer& writer, const Experts& e, const FeedForward& shape, c
                          {"top_k", e.top_k},
                          {"num_experts", e.count}},
                         {x, router}, x.rows, hidden, Split::kExperts);
+    writer.LastRunsInWeightType();
     writer.LastReads(Count(e.count) * one);
     out.split = Split::kWhole;
   } else {

@@ -197,7 +197,9 @@ class Build {
 absl::StatusOr<Graph> ImportHuggingFace(std::string_view json, std::string display_name,
                                         const HuggingFaceOptions& options) {
   GPUETA_ASSIGN_OR_RETURN(huggingface::Config config, huggingface::Config::Parse(json));
-  GPUETA_ASSIGN_OR_RETURN(const huggingface::Model model, huggingface::Resolve(std::move(config)));
+  GPUETA_ASSIGN_OR_RETURN(huggingface::Model model, huggingface::Resolve(std::move(config)));
+  if (options.dtype.has_value()) model.dtype = model.weight_dtype = *options.dtype;
+  if (options.weight_dtype.has_value()) model.weight_dtype = *options.weight_dtype;
   return huggingface::Build(model, options).Run(std::move(display_name));
 }
 

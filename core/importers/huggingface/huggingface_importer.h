@@ -30,7 +30,9 @@ struct HuggingFaceOptions {
   // The forward pass of training: dropout where the config has it, and the loss
   // of language models.
   bool training = false;
-  std::optional<DType> kv_dtype;  // of cached keys and values; the model's own
+  std::optional<DType> dtype;         // of everything, quantised weights included; the config's own
+  std::optional<DType> weight_dtype;  // of linear layers and experts, as of a quantised model
+  std::optional<DType> kv_dtype;      // of cached keys and values; the model's own
 };
 
 // The graph of the model that the config describes, without its weights;

@@ -185,6 +185,40 @@ TEST(HuggingFaceImporterTest, QuantisedWeightsAreOfLinearLayers) {
   EXPECT_LT(graph.parameter_bytes, Import(kLlama).parameter_bytes);
 }
 
+TEST(HuggingFaceImporterTest, TypesMayBeChosenInPlaceOfTheConfigs) {
+  const Graph own = Import(kLlama);
+  const Graph quantised = Import(kLlama, {.weight_dtype = DType::kFp8});
+  const Graph as_config = Import(With(kLlama, R"("quantization_config": {"quant_method": "fp8"})"));
+  ASSERT_EQ(quantised.nodes.size(), as_config.nodes.size());
+  EXPECT_EQ(quantised.parameter_bytes, as_config.parameter_bytes);
+  for (std::size_t i = 0; i < as_config.nodes.size(); ++i) {
+    EXPECT_EQ(quantised.nodes[i].kernel.dtype, as_config.nodes[i].kernel.dtype) << as_config.nodes[i].kernel.name;
+  }
+  // The other way round: nothing stays quantised.
+  const Graph plain =
+      Import(With(kLlama, R"("quantization_config": {"quant_method": "fp8"})"), {.dtype = DType::kFp32});
+  EXPECT_EQ(plain.parameter_bytes, 2 * own.parameter_bytes);
+  for (const GraphNode& node : plain.nodes) EXPECT_EQ(node.kernel.dtype, DType::kFp32) << node.kernel.name;
+}
+
+TEST(HuggingFaceImporterTest, ExpertsRunInTheTypeOfQuantisedWeights) {
+  const Graph graph = Import(R"({"model_type": "mixtral", "hidden_size": 64, "intermediate_size": 128,
+      "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "num_local_experts": 4, "vocab_size": 100,
+      "torch_dtype": "bfloat16"})",
+                             {.weight_dtype = DType::kInt4});
+  int experts = 0;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.kernel.op() == Op::kMoe) {
+      EXPECT_EQ(node.kernel.dtype, DType::kInt4);
+      ++experts;
+    }
+    if (node.kernel.name.ends_with("router")) {
+      EXPECT_EQ(node.kernel.dtype, DType::kBf16);
+    }
+  }
+  EXPECT_EQ(experts, 1);
+}
+
 // As transformers 5.24 builds the classes from their defaults.
 TEST(HuggingFaceImporterTest, EncoderDecodersHaveTheParametersOfTheirClasses) {
   const auto parameters = [](std::string_view model_type, std::string_view architecture) {

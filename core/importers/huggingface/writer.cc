@@ -53,7 +53,7 @@ Value Writer::Product(std::string_view name, const Value& x, std::int64_t out, S
 Value Writer::Linear(std::string_view name, const Value& x, std::int64_t out, bool bias, Split split) {
   Value y = Product(name, x, out, split);
   const Count weights = Count(x.cols.constant().value_or(0)) * Count(out);
-  if (y.node >= 0) graph_.nodes.back().kernel.dtype = model_.weight_dtype;
+  LastRunsInWeightType();
   StoredAsWeights(weights);
   Parameters(weights + Count(bias ? out : 0));
   LastReads(weights + Count(bias ? out : 0));
@@ -129,6 +129,10 @@ void Writer::Parameters(Count total, Count active) {
 
 void Writer::LastReads(Count parameters) {
   if (!muted_ && !graph_.nodes.empty()) graph_.nodes.back().parameters = parameters.value();
+}
+
+void Writer::LastRunsInWeightType() {
+  if (!muted_ && !graph_.nodes.empty()) graph_.nodes.back().kernel.dtype = model_.weight_dtype;
 }
 
 absl::StatusOr<Graph> Writer::Finish(std::string display_name) {

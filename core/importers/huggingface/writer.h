@@ -68,6 +68,8 @@ class Writer {
   void StoredAsWeights(Count parameters) { quantised_ = quantised_ + parameters; }
   // The last kernel reads this many of them.
   void LastReads(Count parameters);
+  // The last kernel is one of those whose weights may be quantised.
+  void LastRunsInWeightType();
   void AddKvBytes(Count bytes) { kv_bytes_ = kv_bytes_ + bytes; }
 
   // INVALID_ARGUMENT for more than 2^60 parameters.
