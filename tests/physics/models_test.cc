@@ -54,9 +54,8 @@ std::vector<Model> ModelsBelow(const char* folder, const std::vector<std::string
 
 std::vector<Model> AllModels() {
   std::vector<Model> all = ModelsBelow(kOnnx, {".onnx"});
-  for (const auto& [folder, endings] :
-       {std::pair(kConfigs, std::vector<std::string>{"config.json", "config_min.json"}),
-        std::pair(kTraces, std::vector<std::string>{".pt.trace.json", ".sqlite"})}) {
+  for (const auto& [folder, endings] : {std::pair(kConfigs, std::vector<std::string>{"config.json", "config_min.json"}),
+                                        std::pair(kTraces, std::vector<std::string>{".pt.trace.json", ".sqlite"})}) {
     std::ranges::copy(ModelsBelow(folder, endings), std::back_inserter(all));
   }
   return all;
@@ -93,8 +92,7 @@ std::shared_ptr<const Snapshot> Shipped() {
   static const auto* const snapshot = [] {
     std::vector<ActiveProfile> active;
     std::vector<LoadedProfile> all = LoadProfileDirectory(DefaultProfileDirectory()).value();
-    for (LoadedProfile& loaded : all)
-      active.push_back({std::move(loaded), "", 0});
+    for (LoadedProfile& loaded : all) active.push_back({std::move(loaded), "", 0});
     return new std::shared_ptr<const Snapshot>(Snapshot::Build(std::move(active)).value());
   }();
   return *snapshot;
