@@ -12,7 +12,10 @@
 #include "client/cli/serving_input.h"
 #include "core/base/errors.h"
 #include "core/device/slice.h"
+#include "core/graph/passes/traced_batch.h"
+#include "core/importers/traces/trace_importer.h"
 #include "core/predict/as_run.h"
+#include "core/predict/traced.h"
 #include "core/wire/graph_codec.h"
 #include "core/wire/prediction_codec.h"
 #include "core/wire/profile_codec.h"
@@ -104,6 +107,10 @@ void AddQuestionOptions(CLI::App& command, ModelQuestion& question) {
   AddNodeOptions(command, question.node);
   command.add_option("--slice", question.slice,
                      "Part of each device: a MIG profile (3g.40gb) or a share of its SMs (sm=0.5)");
+  command
+      .add_option("--traced-batch", question.traced_batch,
+                  "Of a trace: the batch that it ran with, so that --batch can ask for another")
+      ->check(CLI::PositiveNumber);
 }
 
 absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const Globals& globals) {
@@ -128,12 +135,29 @@ absl::StatusOr<OpenModel> OpenModel::Open(const ModelQuestion& question, const G
     GPUETA_ASSIGN_OR_RETURN(open.graph_, SymbolsOfRegistered(question, globals));
   } else {
     GPUETA_ASSIGN_OR_RETURN(open.graph_, ReadModelAsRun(question.model, question.run));
+    if (question.traced_batch.has_value()) {
+      if (!IsTraceFile(question.model)) return InvalidArgument("--traced-batch: {} is no trace", question.model);
+      GPUETA_RETURN_IF_ERROR(MakeBatchSymbolic(open.graph_, *question.traced_batch));
+    }
   }
   GPUETA_ASSIGN_OR_RETURN(open.own_spec_, OwnSpec(question));
   if (globals.server.empty()) {
     GPUETA_ASSIGN_OR_RETURN(open.snapshot_, OpenSnapshot(globals, question.profile_paths));
+    GPUETA_RETURN_IF_ERROR(open.ReadTrace());
   }
   return open;
+}
+
+// Passes make other kernels, of which no time is known; and forms that are asked
+// for by name answer alone.
+absl::Status OpenModel::ReadTrace() {
+  if (registered_ || !IsTraceFile(question_.model) || !graph_.passes.empty() || !question_.estimator.empty())
+    return absl::OkStatus();
+  GPUETA_ASSIGN_OR_RETURN(TracedGraph traced, ImportTracedFile(question_.model));
+  if (traced.device.empty() || traced.node_us.size() != graph_.nodes.size()) return absl::OkStatus();
+  GPUETA_ASSIGN_OR_RETURN(traced_on_, snapshot_->Find(traced.device));
+  traced_us_ = std::move(traced.node_us);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<BoundGraph> OpenModel::Bound(const DeviceSpec& spec, const SymbolValues& dims) const {
@@ -169,10 +193,16 @@ absl::StatusOr<std::vector<DeviceAnswer>> OpenModel::AskInProcess(const std::vec
     DeviceAnswer answer;
     answer.device = device;
     answer.spec = predictor->spec();
-    GPUETA_ASSIGN_OR_RETURN(answer.estimate, predictor->EstimateGraph(graph(), dims, options_));
+    GPUETA_ASSIGN_OR_RETURN(answer.estimate, traced_on_ == nullptr ? predictor->EstimateGraph(graph(), dims, options_)
+                                                                   : EstimateTraced(*predictor, *traced_on_, graph(),
+                                                                                    traced_us_, dims, options_));
     if (predictor->profile() != nullptr) answer.profile_id = predictor->profile()->id;
     answer.profile_version = predictor->version();
     answer.relatives = RelativesOf(*predictor, answer.estimate);
+    for (const GraphPart& part : answer.estimate.parts) {
+      // A collective between machines is of no table.
+      answer.runs.push_back(predictor->RunOf(part.kernel, predictor->KernelOptionsOf(options_)).value_or(KernelRun{}));
+    }
     answers.push_back(std::move(answer));
   }
   return answers;

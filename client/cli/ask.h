@@ -34,7 +34,8 @@ struct ModelQuestion {
   double host_copy_gb_s = 0;
   bool no_correction = false;
   NodeArgs node;
-  std::string slice;  // of each device; empty: all of it
+  std::string slice;                         // of each device; empty: all of it
+  std::optional<std::int64_t> traced_batch;  // of a trace, which then has the symbol `batch`
 };
 
 // --profile, --device, --spec, --estimator, dims and how the model runs.
@@ -46,6 +47,7 @@ struct DeviceAnswer {
   std::string profile_id;  // empty: no profile of its own
   std::int64_t profile_version = 0;
   GraphEstimate estimate;
+  std::vector<KernelRun> runs;         // of the estimate's parts; in process only
   std::vector<std::string> relatives;  // what was taken from which devices, a line a table; in process only
 };
 
@@ -87,6 +89,7 @@ class OpenModel {
 
  private:
   OpenModel() = default;
+  absl::Status ReadTrace();
   absl::StatusOr<std::vector<DeviceAnswer>> AskInProcess(const std::vector<std::string>& devices,
                                                          const SymbolValues& dims) const;
   absl::StatusOr<std::vector<DeviceAnswer>> AskServer(const std::vector<std::string>& devices,
@@ -97,6 +100,10 @@ class OpenModel {
   std::string server_;
   Graph graph_;
   bool registered_ = false;
+  // Of a trace, as it was: what its nodes took, and who answers for the device that
+  // they ran on; nullptr for any other model.
+  std::vector<double> traced_us_;
+  std::shared_ptr<const Predictor> traced_on_;
   std::optional<DeviceSpec> own_spec_;
   std::shared_ptr<const Snapshot> snapshot_;  // in process
 };

@@ -10,6 +10,7 @@
 #include "core/base/whole_file.h"
 #include "core/graph/passes/data_parallel.h"
 #include "core/graph/passes/eager.h"
+#include "core/graph/passes/layers.h"
 #include "core/graph/passes/named_pass.h"
 #include "core/graph/passes/precision.h"
 #include "core/graph/passes/training.h"
@@ -288,7 +289,7 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
   // Neither training nor compilers know what exporters fold.
   if ((run.train || mode == RunMode::kCompiled) && HasFolded(graph)) {
     RestoreFolded(graph);
-    log.Add("what its exporter folded into convolutions", graph);
+    log.Add(kRestoreBatchNorm, graph);
   }
   for (const NamedPass* pass : passes) {
     pass->apply(graph);
@@ -305,6 +306,11 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
     log.Add("kv-dtype " + run.kv_dtype, graph);
   }
   if (run.train) {
+    if (run.recompute && !HasLayers(graph)) {
+      absl::StatusOr<int> layers = MarkLayers(graph);
+      if (!layers.ok()) return Prefixed(layers.status(), "--recompute");
+      log.Add(fmt::format("mark {} layers", *layers), graph);
+    }
     AddBackward(graph);
     log.Add("backward", graph);
     if (run.recompute) {
@@ -332,7 +338,9 @@ absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args, 
   const std::vector<std::string> names = NamesOf(graph);
   const auto has = [&](const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   SymbolValues values;
-  if (has("batch")) values["batch"] = 1;
+  for (const Graph::Symbol& symbol : graph.symbols) {
+    if (symbol.name == "batch") values["batch"] = std::max<std::int64_t>(symbol.default_value, 1);
+  }
   if (args.batch.has_value()) {
     if (!has("batch") && *args.batch != 1) {
       return InvalidArgument("--batch: the model has no symbol batch (it has: {}); its batch is fixed",

@@ -39,8 +39,13 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
   predict->add_option("--expert-imbalance", args->expert_imbalance, kExpertImbalanceHelp)
       ->capture_default_str()
       ->needs(step);
-  predict->add_flag("--explain", args->model.explain, "Every kernel of every device, and every pass");
-  predict->add_flag("--csv", args->model.csv, "One line a kernel");
+  predict->add_flag("--explain", args->model.explain,
+                    "Every kernel of every device, how it runs where that is known, and every pass");
+  predict
+      ->add_option("--by", args->model.by,
+                   "What a line of the table is: kernel (of one work), kind (of kernel) or layer (of the model)")
+      ->capture_default_str();
+  predict->add_flag("--csv", args->model.csv, "One line a kernel, or as --by says");
   predict->add_option("--trace", args->model.trace, "Write the time line as a Chrome trace, for ui.perfetto.dev");
   kernels->excludes(model);
   for (const char* of_graphs : {"--batch",
@@ -59,8 +64,10 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
                                 "--node",
                                 "--nodes",
                                 "--slice",
+                                "--traced-batch",
                                 "--passes",
                                 "--explain",
+                                "--by",
                                 "--csv",
                                 "--trace",
                                 "--spec"}) {
@@ -72,7 +79,8 @@ void AddPredict(CLI::App& app, const Globals& globals, Chosen& chosen) {
        {"--batch",     "--seq",          "--dim",    "--phase",   "--kv-len", "--dtype",     "--kv-dtype",
         "--mode",      "--attention",    "--tp",     "--pp",      "--ep",     "--dp",        "--zero",
         "--bucket-mb", "--microbatches", "--node",   "--nodes",   "--slice",  "--recompute", "--sequence-parallel",
-        "--train",     "--optimiser",    "--passes", "--explain", "--csv",    "--trace",     "--step"}) {
+        "--train",     "--optimiser",    "--passes", "--explain", "--by",     "--csv",       "--trace",
+        "--step",      "--traced-batch"}) {
     kernels->excludes(predict->get_option(of_models));
   }
   predict->callback([args, model, kernels, &globals, &chosen] {

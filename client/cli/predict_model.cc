@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "client/cli/json.h"
@@ -13,6 +15,7 @@
 #include "core/base/errors.h"
 #include "core/base/printable.h"
 #include "core/base/whole_file.h"
+#include "core/predict/shares.h"
 #include "core/predict/timeline.h"
 
 namespace gpueta::cli {
@@ -58,7 +61,8 @@ nlohmann::json ToJson(const DeviceAnswer& answer) {
   nlohmann::json provenance = nlohmann::json::object();
   for (const auto& [kind, share] : e.provenance) provenance[std::string(Name(kind))] = share;
   nlohmann::json kernels = nlohmann::json::array();
-  for (const GraphPart& part : e.parts) {
+  for (std::size_t i = 0; i < e.parts.size(); ++i) {
+    const GraphPart& part = e.parts[i];
     kernels.push_back({{"name", part.kernel.name},
                        {"op", Name(part.kernel.op())},
                        {"work", Describe(part.kernel)},
@@ -67,6 +71,9 @@ nlohmann::json ToJson(const DeviceAnswer& answer) {
                        {"latency_us", ToJson(part.estimate.latency_us)},
                        {"bound", Name(part.estimate.bound)},
                        {"provenance", Name(part.estimate.provenance)}});
+    const KernelRun run = i < answer.runs.size() ? answer.runs[i] : KernelRun{};
+    if (!run.configuration.empty()) kernels.back()["configuration"] = run.configuration;
+    if (run.waves > 0) kernels.back()["waves"] = run.waves;
   }
   return {{"device", answer.device},
           {"profile", {{"id", answer.profile_id}, {"version", answer.profile_version}}},
@@ -98,46 +105,155 @@ void PrintTotals(const std::vector<DeviceAnswer>& answers) {
   fmt::print("{}", table.Render());
 }
 
-// The heaviest kernels first, with their share of the total; the lines of a
-// full table add up to it.
-void PrintParts(const DeviceAnswer& answer, bool all) {
-  const GraphEstimate& estimate = answer.estimate;
-  const auto weight = [](const GraphPart* part) { return part->ExposedUs(); };
-  std::vector<const GraphPart*> parts;
-  for (const GraphPart& part : estimate.parts) parts.push_back(&part);
-  std::stable_sort(parts.begin(), parts.end(),
-                   [&](const GraphPart* a, const GraphPart* b) { return weight(a) > weight(b); });
-  const Breakdown breakdown = BreakdownOf(estimate);
-  terminal::TextTable table({"share", "", "count", "p50 each", "p90 each", "bound", "rests on", "form", "kernel"});
-  const auto add = [&](double us, std::vector<std::string> cells) {
-    const double share = us / estimate.latency_us.p50;
-    cells.insert(cells.begin(), {terminal::FormatPercent(share),
-                                 std::string(static_cast<std::size_t>(std::lround(share * kShareBarWidth)), '#')});
-    table.Add(std::move(cells));
-  };
-  const std::size_t shown = all ? parts.size() : std::min(parts.size(), kShownParts);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const GraphPart& part = *parts[i];
-    add(weight(&part),
-        {part.hidden > 0 ? fmt::format("{} ({} hidden)", part.count, part.hidden) : std::to_string(part.count),
-         terminal::FormatUs(part.estimate.latency_us.p50), terminal::FormatUs(part.estimate.latency_us.p90),
-         std::string(Name(part.estimate.bound)), std::string(Name(part.estimate.provenance)),
-         std::string(part.estimate.estimator), Describe(part.kernel)});
+// Cells of a line behind its share and bar.
+using Cells = std::vector<std::string>;
+
+// Lines with their share of a total, and a bar of it.
+class ShareTable {
+ public:
+  ShareTable(double total_us, Cells header) : total_us_(total_us), table_(WithShare("share", "", std::move(header))) {}
+  void Add(double us, Cells cells) {
+    const double share = us / total_us_;
+    table_.Add(WithShare(terminal::FormatPercent(share),
+                         std::string(static_cast<std::size_t>(std::lround(share * kShareBarWidth)), '#'),
+                         std::move(cells)));
   }
-  if (breakdown.start > 0)
-    add(breakdown.start, {"", "", "", "launch", "", "", "start of the step, copy of its inputs"});
+  void AddSigned(double us, Cells cells) {
+    table_.Add(WithShare(fmt::format("{:+.1f}%", 100 * us / total_us_), "", std::move(cells)));
+  }
+  std::string Render() const { return table_.Render(); }
+
+ private:
+  static Cells WithShare(std::string share, std::string bar, Cells cells) {
+    cells.insert(cells.begin(), {std::move(share), std::move(bar)});
+    return cells;
+  }
+  double total_us_;
+  terminal::TextTable table_;
+};
+
+std::string CountText(std::int64_t count, std::int64_t hidden) {
+  return hidden > 0 ? fmt::format("{} ({} hidden)", count, hidden) : std::to_string(count);
+}
+
+// What the total has besides kernels. `cells` makes a line's, of its count, its
+// time each, its bound and its name.
+void AddRest(
+    const GraphEstimate& estimate,
+    const std::function<Cells(std::string count, std::string each, std::string bound, std::string name)>& cells,
+    ShareTable& table) {
+  const Breakdown breakdown = BreakdownOf(estimate);
+  if (breakdown.start > 0) table.Add(breakdown.start, cells("", "", "launch", "start of the step, copy of its inputs"));
   if (breakdown.gaps > 0) {
     const std::int64_t launches = LaunchesOf(estimate);
-    add(breakdown.gaps, {std::to_string(launches), terminal::FormatUs(breakdown.gaps / static_cast<double>(launches)),
-                         "", "", "", "", "gaps between kernels"});
+    table.Add(breakdown.gaps,
+              cells(std::to_string(launches), terminal::FormatUs(breakdown.gaps / static_cast<double>(launches)), "",
+                    "gaps between kernels"));
   }
-  if (breakdown.waiting > 0) add(breakdown.waiting, {"", "", "", "launch", "", "", "the device waits for the host"});
-  if (breakdown.correction != 0) {
-    table.Add({fmt::format("{:+.1f}%", 100 * breakdown.correction / estimate.latency_us.p50), "", "", "", "", "", "",
-               "", "correction by what was observed of models"});
+  if (breakdown.waiting > 0) table.Add(breakdown.waiting, cells("", "", "launch", "the device waits for the host"));
+  if (breakdown.correction != 0)
+    table.AddSigned(breakdown.correction, cells("", "", "", "correction by what was observed of models"));
+}
+
+// The heaviest kernels first, with their share of the total; the lines of a
+// full table add up to it. All of them with how they run, where that is known.
+void PrintParts(const DeviceAnswer& answer, bool all) {
+  const GraphEstimate& estimate = answer.estimate;
+  std::vector<std::size_t> order(estimate.parts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return estimate.parts[i].ExposedUs(); });
+  const bool runs = all && std::ranges::any_of(answer.runs, [](const KernelRun& run) {
+                      return run.waves > 0 || !run.configuration.empty();
+                    });
+  // Everything but the share, in one order.
+  const auto cells = [&](Cells known, Cells quantiles, Cells how, Cells run, std::string kernel) {
+    known.insert(known.end(), quantiles.begin(), quantiles.begin() + (all ? 3 : 2));
+    known.insert(known.end(), how.begin(), how.end());
+    if (runs) known.insert(known.end(), run.begin(), run.end());
+    known.push_back(std::move(kernel));
+    return known;
+  };
+  ShareTable table(estimate.latency_us.p50, cells({"count"}, {"p50 each", "p90 each", "p99 each"},
+                                                  {"bound", "rests on", "form"}, {"waves", "configuration"}, "kernel"));
+  const std::size_t shown = all ? order.size() : std::min(order.size(), kShownParts);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const GraphPart& part = estimate.parts[order[i]];
+    const Estimate& of = part.estimate;
+    const KernelRun run = order[i] < answer.runs.size() ? answer.runs[order[i]] : KernelRun{};
+    table.Add(part.ExposedUs(),
+              cells({CountText(part.count, part.hidden)},
+                    {terminal::FormatUs(of.latency_us.p50), terminal::FormatUs(of.latency_us.p90),
+                     terminal::FormatUs(of.latency_us.p99)},
+                    {std::string(Name(of.bound)), std::string(Name(of.provenance)), std::string(of.estimator)},
+                    {run.waves > 0 ? fmt::format("{:.0f}", run.waves) : "", run.configuration}, Describe(part.kernel)));
   }
+  AddRest(
+      estimate,
+      [&](std::string count, std::string each, std::string bound, std::string name) {
+        return cells({std::move(count)}, {std::move(each), "", ""}, {std::move(bound), "", ""}, {"", ""},
+                     std::move(name));
+      },
+      table);
   fmt::print("\n{}\n{}", answer.device, table.Render());
-  if (shown < parts.size()) fmt::print("… and {} more kinds of kernels; --explain shows all\n", parts.size() - shown);
+  if (shown < order.size()) fmt::print("… and {} more kinds of kernels; --explain shows all\n", order.size() - shown);
+}
+
+constexpr std::string_view kByKernel = "kernel", kByKind = "kind", kByLayer = "layer";
+
+// In the order of first occurrence, of layers that in which they run.
+absl::StatusOr<std::vector<TimeShare>> SharesBy(const std::string& by, const OpenModel& model, const SymbolValues& dims,
+                                                const DeviceAnswer& answer) {
+  if (by == kByKind) return SharesByKind(answer.estimate);
+  GPUETA_ASSIGN_OR_RETURN(const BoundGraph bound, model.Bound(answer.spec, dims));
+  return SharesByLayer(bound.graph, bound.kernels, answer.estimate);
+}
+
+// Kinds by weight, layers in the order in which they run. Unless all are asked
+// for, the lightest are left out.
+void PrintShares(const DeviceAnswer& answer, const std::string& by, const std::vector<TimeShare>& shares, bool all) {
+  std::vector<std::size_t> order(shares.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return shares[i].us; });
+  if (!all && order.size() > kShownParts) order.resize(kShownParts);
+  if (by == kByLayer) std::ranges::sort(order);
+  ShareTable table(answer.estimate.latency_us.p50, {"count", "p50", "bound", by});
+  for (const std::size_t i : order) {
+    const TimeShare& share = shares[i];
+    table.Add(share.us, {CountText(share.count, share.hidden), terminal::FormatUs(share.us),
+                         std::string(Name(share.bound)), share.name});
+  }
+  AddRest(
+      answer.estimate,
+      [](std::string count, const std::string&, std::string bound, std::string name) {
+        return Cells{std::move(count), "", std::move(bound), std::move(name)};
+      },
+      table);
+  fmt::print("\n{}\n{}", answer.device, table.Render());
+  if (order.size() < shares.size()) fmt::print("… and {} more; --explain shows all\n", shares.size() - order.size());
+}
+
+nlohmann::json ToJson(const std::vector<TimeShare>& shares, const GraphEstimate& estimate) {
+  nlohmann::json lines = nlohmann::json::array();
+  for (const TimeShare& share : shares) {
+    lines.push_back({{"name", share.name},
+                     {"count", share.count},
+                     {"hidden", share.hidden},
+                     {"us", share.us},
+                     {"share", share.us / estimate.latency_us.p50},
+                     {"bound", Name(share.bound)}});
+  }
+  return lines;
+}
+
+// What the kernels' lines lack of the total.
+template <class Print>
+void ForEachRest(const GraphEstimate& estimate, const Print& print) {
+  const Breakdown breakdown = BreakdownOf(estimate);
+  for (const auto& [name, us] :
+       {std::pair("start", breakdown.start), std::pair("gaps", breakdown.gaps),
+        std::pair("waiting for host", breakdown.waiting), std::pair("correction", breakdown.correction)}) {
+    if (us != 0) print(name, us);
+  }
 }
 
 void PrintCsv(const std::vector<DeviceAnswer>& answers) {
@@ -149,14 +265,38 @@ void PrintCsv(const std::vector<DeviceAnswer>& answers) {
                  Name(part.kernel.op()), Describe(part.kernel), part.count, q.p50, q.p90, q.p99,
                  Name(part.estimate.bound), Name(part.estimate.provenance), part.estimate.estimator);
     }
-    // What the kernels' lines lack of the total.
-    const Breakdown breakdown = BreakdownOf(answer.estimate);
-    for (const auto& [name, us] :
-         {std::pair("start", breakdown.start), std::pair("gaps", breakdown.gaps),
-          std::pair("waiting for host", breakdown.waiting), std::pair("correction", breakdown.correction)}) {
-      if (us != 0) fmt::print("{0},\"{1}\",,,1,{2:.6g},{2:.6g},{2:.6g},,,\n", answer.device, name, us);
-    }
+    ForEachRest(answer.estimate, [&](const char* name, double us) {
+      fmt::print("{0},\"{1}\",,,1,{2:.6g},{2:.6g},{2:.6g},,,\n", answer.device, name, us);
+    });
   }
+}
+
+void PrintCsv(const std::vector<DeviceAnswer>& answers, const std::string& by,
+              const std::vector<std::vector<TimeShare>>& shares) {
+  fmt::print("device,{},count,p50_us,bound\n", by);
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    for (const TimeShare& share : shares[i]) {
+      fmt::print("{},\"{}\",{},{:.6g},{}\n", answers[i].device, share.name, share.count, share.us, Name(share.bound));
+    }
+    ForEachRest(answers[i].estimate,
+                [&](const char* name, double us) { fmt::print("{},\"{}\",1,{:.6g},\n", answers[i].device, name, us); });
+  }
+}
+
+// Of the graph as each device runs it; of a registered model, whose graph is not
+// known here, none.
+absl::StatusOr<std::vector<std::vector<std::string>>> PassesOf(const OpenModel& model, const SymbolValues& dims,
+                                                               const std::vector<DeviceAnswer>& answers) {
+  std::vector<std::vector<std::string>> passes;
+  for (const DeviceAnswer& answer : answers) {
+    if (model.is_registered()) {
+      passes.emplace_back();
+      continue;
+    }
+    GPUETA_ASSIGN_OR_RETURN(const BoundGraph bound, model.Bound(answer.spec, dims));
+    passes.push_back(bound.graph.passes);
+  }
+  return passes;
 }
 
 absl::Status WriteTrace(const std::string& path, const OpenModel& model, const SymbolValues& dims,
@@ -178,31 +318,55 @@ absl::Status WriteTrace(const std::string& path, const OpenModel& model, const S
 }  // namespace
 
 absl::Status PredictModel(const PredictModelArgs& args, const Globals& globals) {
+  if (args.by != kByKernel && args.by != kByKind && args.by != kByLayer)
+    return InvalidArgument("--by: \"{}\" is not one of kernel, kind, layer", args.by);
   GPUETA_ASSIGN_OR_RETURN(const OpenModel model, OpenModel::Open(args.question, globals));
   GPUETA_ASSIGN_OR_RETURN(const SymbolValues dims, model.Dims());
   GPUETA_ASSIGN_OR_RETURN(const std::vector<DeviceAnswer> answers, model.Ask(args.question.devices, dims));
   if (!args.trace.empty()) {
     GPUETA_RETURN_IF_ERROR(WriteTrace(args.trace, model, dims, answers));
   }
+  const bool grouped = args.by != kByKernel;
+  std::vector<std::vector<TimeShare>> shares;
+  for (const DeviceAnswer& answer : answers) {
+    if (!grouped) break;
+    GPUETA_ASSIGN_OR_RETURN(shares.emplace_back(), SharesBy(args.by, model, dims, answer));
+  }
+  std::vector<std::vector<std::string>> passes;  // shown with --explain
+  if (args.explain) {
+    GPUETA_ASSIGN_OR_RETURN(passes, PassesOf(model, dims, answers));
+  }
   if (globals.json) {
     nlohmann::json devices = nlohmann::json::array();
-    for (const DeviceAnswer& answer : answers) devices.push_back(ToJson(answer));
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      devices.push_back(ToJson(answers[i]));
+      if (grouped) devices.back()[args.by + "s"] = ToJson(shares[i], answers[i].estimate);
+    }
     nlohmann::json out = {{"model", args.question.model}, {"devices", devices}};
     if (args.explain) out["passes"] = model.graph().passes;
+    for (std::size_t i = 0; i < passes.size(); ++i) out["devices"][i]["passes"] = passes[i];
     fmt::print("{}\n", Dump(out));
     return absl::OkStatus();
   }
   if (args.csv) {
-    PrintCsv(answers);
+    grouped ? PrintCsv(answers, args.by, shares) : PrintCsv(answers);
     return absl::OkStatus();
   }
   PrintTotals(answers);
-  if (args.explain) {
-    for (const std::string& pass : model.graph().passes) fmt::print("pass {}\n", pass);
+  for (const std::string& pass : args.explain ? model.graph().passes : std::vector<std::string>{})
+    fmt::print("pass {}\n", pass);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    for (std::size_t own = model.graph().passes.size(); own < passes[i].size(); ++own)
+      fmt::print("pass {} on {}\n", passes[i][own], answers[i].device);
   }
   if (answers.size() == 1 || args.explain) {
-    for (const DeviceAnswer& answer : answers) {
-      PrintParts(answer, args.explain);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      const DeviceAnswer& answer = answers[i];
+      if (grouped) {
+        PrintShares(answer, args.by, shares[i], args.explain);
+      } else {
+        PrintParts(answer, args.explain);
+      }
       if (!args.explain || answer.relatives.empty()) continue;
       fmt::print("relatives of {}, with their weights:\n", answer.device);
       for (const std::string& line : answer.relatives) fmt::print("  {}\n", line);

@@ -11,6 +11,7 @@ namespace gpueta::cli {
 
 struct PredictModelArgs {
   ModelQuestion question;
+  std::string by = "kernel";  // a line of the table is one kind of work, or `kind`, or `layer`
   bool explain = false;
   bool csv = false;
   std::string trace;  // file to write a Chrome trace to; empty: none

@@ -16,8 +16,9 @@ enum class ExecutionMode : std::uint8_t {
 };
 
 // GPUs run what exporters folded into convolutions as kernels of its own when a
-// framework issues operators one by one; a CPU's backend and captured graphs run
-// graphs as they are written: nullopt.
+// framework issues operators one by one (the pass restore-batch-norm, in
+// Graph::passes); a CPU's backend and captured graphs run graphs as they are
+// written: nullopt.
 std::optional<Graph> AsRunOn(const DeviceSpec& spec, ExecutionMode mode, const Graph& graph);
 
 }  // namespace gpueta

@@ -132,6 +132,19 @@ absl::StatusOr<RegimeShares> Predictor::Regime(const Kernel& kernel, const Estim
       machine, [&](const Machine<double>& m) { return FormLatencyUs(table.key.op, table.key.phase, m, theta, dims); });
 }
 
+absl::StatusOr<KernelRun> Predictor::RunOf(const Kernel& kernel, const EstimateOptions& options) const {
+  GPUETA_RETURN_IF_ERROR(Validate(kernel));
+  GPUETA_ASSIGN_OR_RETURN(const Question question, state_->Ask(kernel, options));
+  KernelRun run{.configuration = std::string(ConfigurationOf(kernel))};
+  const KernelConfig* config = state_->ConfigOf(kernel, question.route, options);
+  const Tile tile =
+      config != nullptr ? Tile{config->tile_m, config->tile_n} : TileOfKernelName(run.configuration).value_or(Tile{});
+  const int resident = config != nullptr ? config->resident_blocks : 1;
+  if (const auto r = WaveRegressors(kernel, state_->MachineFor(kernel), tile, resident); r.has_value())
+    run.waves = (*r)[1];
+  return run;
+}
+
 absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const EstimateOptions& options) const {
   Explanation out;
   GPUETA_ASSIGN_OR_RETURN(out.estimate, EstimateKernel(kernel, options));
@@ -197,11 +210,9 @@ absl::StatusOr<Explanation> Predictor::Explain(const Kernel& kernel, const Estim
   if (const KernelConfig* config = state_->ConfigOf(kernel, route, options); config != nullptr) {
     out.notes.push_back(fmt::format("kernel {} with {} measurements, tile {}x{}", config->kernel, config->rows,
                                     config->tile_m, config->tile_n));
-    if (const auto r = WaveRegressors(kernel, machine, {config->tile_m, config->tile_n}, config->resident_blocks);
-        r.has_value()) {
-      term("waves", (*r)[1]);
-    }
   }
+  GPUETA_ASSIGN_OR_RETURN(const KernelRun run, RunOf(kernel, options));
+  if (run.waves > 0) term("waves", run.waves);
   return out;
 }
 

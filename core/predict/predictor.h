@@ -80,6 +80,12 @@ struct Explanation {
   std::vector<std::string> notes;
 };
 
+// How a kernel runs, as far as its launch is known.
+struct KernelRun {
+  std::string configuration;  // the library's kernel; empty: not known
+  double waves = 0;           // of thread blocks over the SMs; 0: not known
+};
+
 // Immutable; safe to use from any thread. Where tables answer, the three calls
 // for kernels do not allocate.
 class Predictor {
@@ -130,6 +136,10 @@ class Predictor {
   // Of the form that answers, before its learnt residual and any conversion of
   // dtype's or timing's kind. Errors as EstimateKernel.
   absl::StatusOr<RegimeShares> Regime(const Kernel& kernel, const EstimateOptions& options = {}) const;
+
+  // By the kernel's own launch, and the configuration measured of it. Errors as
+  // EstimateKernel.
+  absl::StatusOr<KernelRun> RunOf(const Kernel& kernel, const EstimateOptions& options = {}) const;
 
   absl::StatusOr<Explanation> Explain(const Kernel& kernel, const EstimateOptions& options = {}) const;
 

@@ -517,8 +517,17 @@ TEST(WaveTest, TheConfigurationAnswersWhenItIsBetterKnown) {
   // 64 tiles in one wave of 132 SMs: 5 + q.
   EXPECT_NEAR(named.latency_us.p50, 5 + 2.0 * 128 * 128 * 4096 / (989.4e6 / 132), 0.01);
   EXPECT_EQ(predictor.EstimateKernel(kernel, {.estimator = "family"})->estimator, "family");
+  // How it runs: by the configuration's tile, by the grid, or not known.
+  EXPECT_EQ(predictor.RunOf(kernel)->configuration, "sgemm_128x128");
+  EXPECT_EQ(predictor.RunOf(kernel)->waves, 1);
+  EXPECT_EQ(predictor.RunOf(GemmKernel(1024, 1024, 4096))->configuration, "");
+  EXPECT_EQ(predictor.RunOf(GemmKernel(1024, 1024, 4096))->waves, 0);
   kernel.launch.kernel = "unknown";
   EXPECT_EQ(predictor.EstimateKernel(kernel)->estimator, "family");
+  EXPECT_EQ(predictor.RunOf(kernel)->waves, 0);
+  kernel.launch.grid_x = 2 * 132 + 1;
+  kernel.launch.grid_y = kernel.launch.grid_z = 1;
+  EXPECT_EQ(predictor.RunOf(kernel)->waves, 3);
 }
 
 TEST(SnapshotTest, LabelsChooseAmongProfilesOfADevice) {

@@ -11,8 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::istringstream in(std::string(reinterpret_cast<const char*>(data), size));
   const absl::StatusOr<gpueta::Trace> trace = gpueta::ReadKinetoTrace(in);
   if (!trace.ok()) return 0;
-  const absl::StatusOr<gpueta::Graph> graph = gpueta::GraphOfTrace(*trace, "fuzzed");
-  if (graph.ok() && !gpueta::Validate(*graph).ok()) std::abort();
+  const absl::StatusOr<gpueta::TracedGraph> graph = gpueta::GraphOfTrace(*trace, "fuzzed");
+  if (graph.ok() && !gpueta::Validate(graph->graph).ok()) std::abort();
   const auto rows = gpueta::MeasurementsOfTrace(*trace, "t4", "fuzzed");
   if (!rows.ok()) return 0;
   for (const gpueta::Measurement& row : *rows) {

@@ -17,8 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const absl::StatusOr<gpueta::Trace> trace = gpueta::ReadNsightTrace("/proc/self/fd/" + std::to_string(file));
   close(file);
   if (!trace.ok()) return 0;
-  const absl::StatusOr<gpueta::Graph> graph = gpueta::GraphOfTrace(*trace, "fuzzed");
-  if (graph.ok() && !gpueta::Validate(*graph).ok()) std::abort();
+  const absl::StatusOr<gpueta::TracedGraph> graph = gpueta::GraphOfTrace(*trace, "fuzzed");
+  if (graph.ok() && !gpueta::Validate(graph->graph).ok()) std::abort();
   (void)gpueta::MeasurementsOfTrace(*trace, "t4", "fuzzed");
   return 0;
 }

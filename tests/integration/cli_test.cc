@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -43,6 +44,47 @@ TEST_F(CliTest, WhatAModelsLatencyIsMadeOfAddsUpToIt) {
     EXPECT_NEAR(kernels, device["breakdown_us"]["kernels"], 1e-6 * kernels) << mode;
     EXPECT_EQ(device["breakdown_us"]["gaps"] > 0, mode == std::string("graph"));
   }
+}
+
+TEST_F(CliTest, LinesOfKindsAndOfLayersAddUpToTheKernels) {
+  for (const auto& [model, layer] : {std::pair(kResnet, "/layer1/layer1.0/conv1"), std::pair(kDecoder, "layers.3")}) {
+    for (const std::string by : {"kind", "layer"}) {
+      std::vector<std::string> ask = {"predict", model, "--device", "h100-sxm", "--batch", "2", "--by", by};
+      if (model == kDecoder) ask.insert(ask.end(), {"--seq", "64"});
+      const json device = RunJson(ask)["devices"][0];
+      double us = 0, share = 0;
+      std::vector<std::string> names;
+      for (const json& line : device[by + "s"]) {
+        us += line["us"].get<double>();
+        share += line["share"].get<double>();
+        names.push_back(line["name"]);
+        EXPECT_GT(line["count"], 0);
+      }
+      EXPECT_NEAR(us, device["breakdown_us"]["kernels"], 1e-6 * us) << by;
+      EXPECT_LT(share, 1);
+      EXPECT_THAT(names, Contains(by == "kind" ? "gemm" : layer));
+      ask.insert(ask.end(), {"--csv"});
+      EXPECT_EQ(Run(ask).standard_output.substr(0, 12 + by.size()), "device," + by + ",coun");
+    }
+  }
+  const Outcome table = Run({"predict", kResnet, "--device", "t4", "--batch", "64", "--mode", "graph", "--by", "kind"});
+  EXPECT_THAT(table.standard_output, AllOf(HasSubstr("##"), HasSubstr("compute"), HasSubstr("conv2d")));
+  ExpectOneLine(Run({"predict", kResnet, "--device", "t4", "--by", "op"}), HasSubstr("kernel, kind, layer"));
+}
+
+// A trace names kernels and grids.
+TEST_F(CliTest, ExplainSaysHowKernelsRunWhereThatIsKnown) {
+  const std::string graph = Write("named.graph",
+                                  "nodes { kernel { dtype: DTYPE_FP16 gemm { m: 4096 n: 4096 k: 4096 batch: 1 } launch "
+                                  "{ kernel: \"hgemm_128x128\" grid_x: 32 grid_y: 32 grid_z: 1 } } }");
+  const Outcome table = Run({"predict", graph, "--device", "t4", "--explain"});
+  EXPECT_THAT(table.standard_output,
+              AllOf(HasSubstr("configuration"), HasSubstr("hgemm_128x128"), HasSubstr("waves"), HasSubstr("p99 each")));
+  const json kernel = RunJson({"predict", graph, "--device", "t4"})["devices"][0]["kernels"][0];
+  EXPECT_EQ(kernel["configuration"], "hgemm_128x128");
+  EXPECT_EQ(kernel["waves"], 26);  // 1024 blocks over 40 SMs
+  EXPECT_THAT(Run({"predict", kResnet, "--device", "t4", "--explain"}).standard_output,
+              Not(HasSubstr("configuration")));
 }
 
 TEST_F(CliTest, WritesATimeLineThatEndsWithThePrediction) {
@@ -140,6 +182,15 @@ TEST_F(CliTest, PassesAreChosenByNameAndShown) {
   };
   EXPECT_TRUE(has_attention(fused));
   EXPECT_FALSE(has_attention(ask("merge-products")));
+  // What a device runs unasked is shown, too.
+  const Outcome eager = Run({"predict", kResnet, "--device", "t4", "--explain"});
+  EXPECT_THAT(eager.standard_output, HasSubstr("pass restore-batch-norm: "));
+  const Outcome graph = Run({"predict", kResnet, "--device", "t4", "--mode", "graph", "--explain"});
+  EXPECT_THAT(graph.standard_output, Not(HasSubstr("restore-batch-norm")));
+  const json asked =
+      RunJson({"predict", kResnet, "--device", "t4", "--mode", "graph", "--passes", "restore_batch_norm"});
+  EXPECT_TRUE(std::ranges::any_of(asked["devices"][0]["kernels"],
+                                  [](const json& k) { return k["name"].get<std::string>().ends_with("batch_norm"); }));
   ExpectOneLine(Run({"predict", kBert, "--device", "t4", "--seq", "8", "--passes", "fuse-all"}),
                 AllOf(HasSubstr("fuse-all"), HasSubstr("fuse-residual-norms")));
 }
@@ -201,6 +252,14 @@ TEST_F(CliTest, InspectsAConfig) {
   EXPECT_EQ(counts["active_parameters"], 12879925248);
   EXPECT_EQ(counts["kv_bytes_per_token"], 2 * 32 * 8 * 128 * 2);
   EXPECT_EQ(counts["flops"], 2 * counts["macs"].get<std::int64_t>());
+  // As the prompt's own count, and what a step with one token would do.
+  EXPECT_EQ(counts["flops_per_token"]["context"], 16);
+  EXPECT_EQ(counts["flops_per_token"]["prefill"], counts["flops"].get<double>() / 16);
+  const json decode = RunJson({"inspect", kMixture, "--phase", "decode", "--kv-len", "16", "--batch", "1"});
+  EXPECT_EQ(counts["flops_per_token"]["decode"], decode["flops"].get<double>());
+  EXPECT_TRUE(RunJson({"inspect", kResnet})["flops_per_token"].is_null());
+  EXPECT_THAT(Run({"inspect", kMixture, "--seq", "16"}).standard_output,
+              AllOf(HasSubstr("a token of prefill at 16 tokens"), HasSubstr("a token of decode at 16 tokens")));
 }
 
 TEST_F(CliTest, PredictsAConfigInEachPhaseAndMode) {
@@ -576,6 +635,24 @@ TEST_F(CliTest, TracesAreModelsAndMeasurements) {
   ExpectOneLine(Run({"import-trace", kResnet, "--out", Path("rows.csv")}), HasSubstr("resnet50.onnx: is no JSON"));
   ExpectOneLine(Run({"import-trace", Write("empty.sqlite", ""), "--out", Path("rows.csv")}),
                 HasSubstr("has no CUDA kernels"));
+}
+
+// On the traced device a trace takes what it took, on others by the ratio of the
+// model, and at another batch likewise.
+TEST_F(CliTest, ATraceIsPredictedForOtherDevicesAndBatches) {
+  const std::string trace = GPUETA_SOURCE_DIR "/tests/data/traces/synthetic_cuda.pt.trace.json";
+  const auto kernels_us = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"predict", trace, "--mode", "graph"});
+    return RunJson(options)["devices"][0]["breakdown_us"]["kernels"].get<double>();
+  };
+  EXPECT_NEAR(kernels_us({"--device", "a100-sxm4-80gb"}), 171, 1e-6);
+  EXPECT_GT(kernels_us({"--device", "t4"}), 171);
+  EXPECT_LT(kernels_us({"--device", "h100-sxm"}), 171);
+  EXPECT_NEAR(kernels_us({"--device", "a100-sxm4-80gb", "--traced-batch", "64"}), 171, 1e-6);
+  const double larger = kernels_us({"--device", "a100-sxm4-80gb", "--traced-batch", "64", "--batch", "1024"});
+  EXPECT_GT(larger, 171);
+  EXPECT_LT(larger, 16 * 171);
+  ExpectOneLine(Run({"predict", kResnet, "--device", "t4", "--traced-batch", "2"}), HasSubstr("is no trace"));
 }
 
 TEST_F(CliTest, ModelsThatAreNone) {

@@ -4,15 +4,19 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 
 #include "core/graph/passes/autocast.h"
 #include "core/graph/passes/channels_last.h"
+#include "core/graph/passes/eager.h"
 #include "core/graph/passes/fusion.h"
 
 namespace gpueta {
 namespace {
 
-constexpr std::array<NamedPass, 8> kPasses = {{
+constexpr std::array<NamedPass, 9> kPasses = {{
+    {kRestoreBatchNorm, "batch norms and biases that an exporter folded into convolutions run behind them again",
+     RestoreFolded},
     {"fuse-elementwise", "runs of vector operators become one pass, as compilers do", FuseElementwise},
     {"fuse-epilogues", "bias, batch norm and activation go into the product or convolution before them", FuseEpilogues},
     {"fuse-residual-norms", "residual sum and norm become one kernel", FuseResidualNorms},
@@ -35,7 +39,9 @@ std::size_t KernelsThatRunIn(const Graph& graph) {
 std::span<const NamedPass> NamedPasses() { return kPasses; }
 
 const NamedPass* FindPass(std::string_view name) {
-  const auto it = std::ranges::find(kPasses, name, &NamedPass::name);
+  std::string joined(name);
+  std::ranges::replace(joined, '_', '-');
+  const auto it = std::ranges::find(kPasses, joined, &NamedPass::name);
   return it == kPasses.end() ? nullptr : &*it;
 }
 

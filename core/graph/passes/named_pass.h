@@ -16,8 +16,12 @@ struct NamedPass {
   void (*apply)(Graph& graph);
 };
 
+// What the pass is called that other code applies unasked.
+inline constexpr std::string_view kRestoreBatchNorm = "restore-batch-norm";
+
 std::span<const NamedPass> NamedPasses();
-// nullptr if there is no such pass.
+// Words of a name may be joined by underscores, too. nullptr if there is no such
+// pass.
 const NamedPass* FindPass(std::string_view name);
 
 // What was done to a graph, a line a pass, with the kernels that run before and

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/errors.h"
+#include "core/graph/passes/layers.h"
 #include "core/graph/passes/rewriter.h"
 
 namespace gpueta {
@@ -200,9 +201,55 @@ absl::Status SplitTensors(Graph& graph, const Parallelism& ranks, bool sequence)
   return absl::OkStatus();
 }
 
-absl::Status SplitStages(Graph& graph, std::int64_t stages, std::int64_t stride) {
-  if (stages == 1) return absl::OkStatus();
-  if (stages > kMaxStages) return InvalidArgument("--pp: {} stages; at most {}", stages, kMaxStages);
+namespace {
+
+// A send of what passes a cut to the next stage.
+GraphNode SendOf(const Rewriter& rewriter, const std::vector<std::size_t>& crossing, int stage, std::int64_t stride) {
+  SymInt bytes = 0;
+  std::vector<int> inputs;
+  std::size_t behind = crossing.back();
+  for (const std::size_t i : crossing) {
+    const GraphNode& node = rewriter.old(i);
+    if (node.costing == Costing::kFree) continue;
+    const Extent out = OutputOf(node);
+    bytes = bytes + out.rows * out.cols * (BitsOf(node.kernel.dtype).output / 8);
+    inputs.push_back(rewriter.Now(i));
+    behind = i;
+  }
+  GraphNode send = CollectiveNode(rewriter.old(behind), "send_recv", OutputOf(rewriter.old(behind)), 2);
+  SetDimOf(send, "bytes", bytes);
+  send.stage = stage;
+  std::get<Collective>(send.kernel.work).stride = stride;
+  send.inputs = std::move(inputs);
+  return send;
+}
+
+// Stages of a graph that does not say what its layers are: about equal work each.
+absl::Status SplitByWork(Graph& graph, std::int64_t stages, std::int64_t stride) {
+  absl::StatusOr<std::vector<std::size_t>> cuts = BalancedCuts(graph, stages);
+  if (!cuts.ok()) return Prefixed(cuts.status(), "--pp");
+  std::vector<std::vector<std::size_t>> crossing;
+  for (const std::size_t cut : *cuts) crossing.push_back(CrossingAt(graph, cut));
+  Rewriter rewriter(graph);
+  std::size_t stage = 0;
+  for (std::size_t i = 0; i < rewriter.size(); ++i) {
+    if (stage < cuts->size() && (*cuts)[stage] == i) {
+      if (!crossing[stage].empty()) {
+        const int send = rewriter.Append(SendOf(rewriter, crossing[stage], static_cast<int>(stage), stride));
+        for (const std::size_t sent : crossing[stage]) rewriter.Replace(sent, send);
+      }
+      ++stage;
+    }
+    GraphNode placed = rewriter.old(i);
+    placed.stage = static_cast<int>(stage);
+    rewriter.Keep(i, std::move(placed));
+  }
+  rewriter.Finish();
+  return absl::OkStatus();
+}
+
+// Stages of about as many layers each.
+absl::Status SplitByLayers(Graph& graph, std::int64_t stages, std::int64_t stride) {
   // Layers in the order they run; a stack starts over at 0.
   std::int64_t layers = 0;
   int last = -1;
@@ -210,7 +257,6 @@ absl::Status SplitStages(Graph& graph, std::int64_t stages, std::int64_t stride)
     if (node.layer >= 0 && node.layer != last) ++layers;
     last = node.layer;
   }
-  if (layers == 0) return InvalidArgument("--pp: the model does not say what its layers are; give a config.json");
   if (layers < stages) return InvalidArgument("--pp: {} stages for {} layers", stages, layers);
   Rewriter rewriter(graph);
   std::int64_t begun = 0;
@@ -236,6 +282,15 @@ absl::Status SplitStages(Graph& graph, std::int64_t stages, std::int64_t stride)
     rewriter.Keep(i, std::move(placed));
   }
   rewriter.Finish();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status SplitStages(Graph& graph, std::int64_t stages, std::int64_t stride) {
+  if (stages == 1) return absl::OkStatus();
+  if (stages > kMaxStages) return InvalidArgument("--pp: {} stages; at most {}", stages, kMaxStages);
+  GPUETA_RETURN_IF_ERROR(HasLayers(graph) ? SplitByLayers(graph, stages, stride) : SplitByWork(graph, stages, stride));
   graph.parameter_bytes = (graph.parameter_bytes + stages - 1) / stages;
   graph.parameters = (graph.parameters + stages - 1) / stages;
   return absl::OkStatus();

@@ -37,10 +37,11 @@ struct Parallelism {
 // that does not say how it splits.
 absl::Status SplitTensors(Graph& graph, const Parallelism& ranks, bool sequence = false);
 
-// `stages` devices, each with its share of the layers (GraphNode::stage) and a
-// send_recv to the next. Parameters and their bytes become a stage's share, the
+// `stages` devices, each with its share of the layers (GraphNode::stage), or of
+// the work where no node says what its layer is (BalancedCuts), and a send_recv of
+// what passes to the next. Parameters and their bytes become a stage's share, the
 // mean. `stride`: devices from one stage to the next. INVALID_ARGUMENT for more
-// stages than layers.
+// stages than layers or kernels.
 absl::Status SplitStages(Graph& graph, std::int64_t stages, std::int64_t stride = 1);
 
 }  // namespace gpueta

@@ -223,7 +223,7 @@ void AddBackward(Graph& graph) {
 absl::Status RecomputeLayers(Graph& graph) {
   const auto in_layer = [](const GraphNode& node) { return node.layer >= 0 && node.turn == Turn::kForward; };
   if (std::ranges::none_of(graph.nodes, in_layer))
-    return InvalidArgument("--recompute: the model does not say what its layers are; give a config.json");
+    return InvalidArgument("--recompute: no kernel says which layer it is of");
   // A stack starts over at layer 0: layers are told apart by their runs of nodes.
   std::vector<int> run_of(graph.nodes.size(), -1);
   std::vector<std::vector<std::size_t>> runs;

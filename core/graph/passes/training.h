@@ -35,7 +35,7 @@ Gradient GradientOf(const Graph& graph, std::size_t node);
 // Of a step with a backward pass: of each layer (GraphNode::layer) only the input
 // is kept, and its forward kernels run again in front of its gradients, as
 // activation checkpointing does. INVALID_ARGUMENT for a graph that does not say
-// what its layers are.
+// what its layers are: MarkLayers (layers.h) numbers them before its backward pass.
 absl::Status RecomputeLayers(Graph& graph);
 
 // Adds what clears the buffers of gradients, once a step, and what adds new ones

@@ -40,6 +40,12 @@ std::string Listed(const std::set<std::string>& names) {
   return text;
 }
 
+// When a node ran.
+struct Span {
+  double start_us = 0;
+  double end_us = 0;
+};
+
 // Appends nodes, each after the one before it on its stream.
 class GraphWriter {
  public:
@@ -61,9 +67,32 @@ class GraphWriter {
     return absl::OkStatus();
   }
 
+  // The last node ran then, on the busiest stream or beside it; nodes come in
+  // the order of their starts. It needs the last of the other streams' nodes that had ended.
+  void Place(const Span& span, bool beside) {
+    const auto index = static_cast<int>(graph_.nodes.size()) - 1;
+    GraphNode& node = graph_.nodes.back();
+    if (beside) node.stream = DeviceStream::kCommunication;
+    Side& other = sides_[beside ? 0 : 1];
+    while (other.ended < other.nodes.size() && other.nodes[other.ended].second <= span.start_us) ++other.ended;
+    if (other.ended > other.needed) {
+      node.inputs.push_back(other.nodes[other.ended - 1].first);
+      other.needed = other.ended;
+      std::ranges::sort(node.inputs);
+    }
+    sides_[beside ? 1 : 0].nodes.emplace_back(index, span.end_us);
+  }
+
  private:
+  // Of the busiest stream, and of those beside it.
+  struct Side {
+    std::vector<std::pair<int, double>> nodes;  // and when they ended
+    std::size_t ended = 0;                      // so many had when the last node of the other side began
+    std::size_t needed = 0;                     // so many are needed by nodes of the other side
+  };
   Graph& graph_;
   std::map<std::int64_t, int> last_;  // node of each stream
+  Side sides_[2];
 };
 
 Kernel CustomKernel(const std::string& name, std::int64_t bytes) {
@@ -109,8 +138,43 @@ absl::Status AddCalls(const Trace& trace, const Attribution& attribution, GraphW
   return absl::OkStatus();
 }
 
-absl::Status AddDeviceKernels(const Trace& trace, const Attribution& attribution, GraphWriter& writer, Graph& graph) {
+// What an operator launched on the device.
+struct Launched {
+  double total_us = 0;
+  double end_us = 0;  // of the last
+  std::int64_t kernels = 0;
+  std::uint32_t last = 0;
+};
+
+std::map<std::uint32_t, Launched> LaunchedBy(const Trace& trace, const Attribution& attribution) {
+  std::map<std::uint32_t, Launched> by_owner;
+  for (std::uint32_t i = 0; i < trace.kernels.size(); ++i) {
+    const DeviceKernel& kernel = trace.kernels[i];
+    const std::uint32_t owner = attribution.OwnerOf(kernel);
+    if (owner == kNoCall) continue;
+    Launched& launched = by_owner[owner];
+    launched.total_us += kernel.duration_us;
+    launched.end_us = std::max(launched.end_us, kernel.start_us + kernel.duration_us);
+    ++launched.kernels;
+    launched.last = i;
+  }
+  return by_owner;
+}
+
+// The stream that is busy for longest.
+std::int64_t BusiestStream(const Trace& trace) {
+  std::map<std::int64_t, double> busy_us;
+  for (const DeviceKernel& kernel : trace.kernels) busy_us[kernel.stream] += kernel.duration_us;
+  return std::ranges::max_element(busy_us, {}, [](const auto& stream) { return stream.second; })->first;
+}
+
+absl::Status AddDeviceKernels(const Trace& trace, const Attribution& attribution, GraphWriter& writer,
+                              TracedGraph& traced) {
+  Graph& graph = traced.graph;
   const std::string slug = SlugOf(trace.device);
+  traced.device = slug;
+  const std::map<std::uint32_t, Launched> launched_by = LaunchedBy(trace, attribution);
+  const std::int64_t busiest = BusiestStream(trace);
   const CatalogueEntry* entry = slug.empty() ? nullptr : Catalogue::BuiltIn().Find(slug);
   const double bandwidth_gb_s = entry == nullptr ? kTypicalBandwidthGbS : entry->spec.mem_bandwidth_gb_s;
   std::vector<std::uint32_t> by_time(trace.kernels.size());
@@ -134,8 +198,12 @@ absl::Status AddDeviceKernels(const Trace& trace, const Attribution& attribution
       if (added[owner]) continue;
       added[owner] = true;
       const std::string name = PrintableOp(trace.signatures[trace.calls[owner].signature].name);
-      for (const Kernel& computed : attribution.KernelsOfCall(owner)) {
+      const Launched& launched = launched_by.at(owner);
+      const std::vector<Kernel>& computes = attribution.KernelsOfCall(owner);
+      for (const Kernel& computed : computes) {
         GPUETA_RETURN_IF_ERROR(writer.Add(computed, name, name, Costing::kKernel, kernel.stream));
+        writer.Place({kernel.start_us, launched.end_us}, kernel.stream != busiest);
+        traced.node_us.push_back(launched.total_us / static_cast<double>(computes.size()));
       }
       continue;
     }
@@ -150,6 +218,8 @@ absl::Status AddDeviceKernels(const Trace& trace, const Attribution& attribution
     const std::int64_t bytes = kernel.bytes > 0 ? kernel.bytes : std::llround(moved);
     GPUETA_RETURN_IF_ERROR(writer.Add(CustomKernel(name, std::min(bytes, std::int64_t{1} << 60)), name, source,
                                       Costing::kTraffic, kernel.stream));
+    writer.Place({kernel.start_us, kernel.start_us + kernel.duration_us}, kernel.stream != busiest);
+    traced.node_us.push_back(kernel.duration_us);
   }
   if (!unknown.empty()) {
     graph.warnings.push_back(fmt::format(
@@ -200,21 +270,7 @@ class Rows {
 };
 
 void AddDeviceRows(const Trace& trace, const Attribution& attribution, Rows& rows) {
-  struct Launched {
-    double total_us = 0;
-    std::int64_t kernels = 0;
-    std::uint32_t last = 0;
-  };
-  std::map<std::uint32_t, Launched> by_owner;
-  for (std::uint32_t i = 0; i < trace.kernels.size(); ++i) {
-    const std::uint32_t owner = attribution.OwnerOf(trace.kernels[i]);
-    if (owner == kNoCall) continue;
-    Launched& launched = by_owner[owner];
-    launched.total_us += trace.kernels[i].duration_us;
-    ++launched.kernels;
-    launched.last = i;
-  }
-  for (const auto& [owner, launched] : by_owner) {
+  for (const auto& [owner, launched] : LaunchedBy(trace, attribution)) {
     const std::vector<Kernel>& kernels = attribution.KernelsOfCall(owner);
     if (kernels.size() != 1) continue;
     Kernel kernel = kernels.front();
@@ -256,13 +312,14 @@ absl::StatusOr<Trace> ReadTraceFile(const std::string& path) {
   return trace;
 }
 
-absl::StatusOr<Graph> GraphOfTrace(const Trace& trace, std::string display_name) {
-  Graph graph;
+absl::StatusOr<TracedGraph> GraphOfTrace(const Trace& trace, std::string display_name) {
+  TracedGraph traced;
+  Graph& graph = traced.graph;
   graph.display_name = std::move(display_name);
   const Attribution attribution(trace);
   GraphWriter writer(graph);
   GPUETA_RETURN_IF_ERROR(trace.kernels.empty() ? AddCalls(trace, attribution, writer, graph)
-                                               : AddDeviceKernels(trace, attribution, writer, graph));
+                                               : AddDeviceKernels(trace, attribution, writer, traced));
   if (graph.nodes.empty()) {
     return InvalidArgument("the trace has no operator with recorded shapes; record with record_shapes=True");
   }
@@ -272,15 +329,20 @@ absl::StatusOr<Graph> GraphOfTrace(const Trace& trace, std::string display_name)
         fmt::format("the trace holds {} steps; the graph and its latency are of all of them", trace.steps));
   }
   GPUETA_RETURN_IF_ERROR(Validate(graph));
+  return traced;
+}
+
+absl::StatusOr<TracedGraph> ImportTracedFile(const std::string& path) {
+  GPUETA_ASSIGN_OR_RETURN(const Trace trace, ReadTraceFile(path));
+  const std::string name = std::filesystem::path(path).filename().string();
+  absl::StatusOr<TracedGraph> graph = GraphOfTrace(trace, name.substr(0, name.find('.')));
+  if (!graph.ok()) return Prefixed(graph.status(), path);
   return graph;
 }
 
 absl::StatusOr<Graph> ImportTraceFile(const std::string& path) {
-  GPUETA_ASSIGN_OR_RETURN(const Trace trace, ReadTraceFile(path));
-  const std::string name = std::filesystem::path(path).filename().string();
-  absl::StatusOr<Graph> graph = GraphOfTrace(trace, name.substr(0, name.find('.')));
-  if (!graph.ok()) return Prefixed(graph.status(), path);
-  return graph;
+  GPUETA_ASSIGN_OR_RETURN(TracedGraph traced, ImportTracedFile(path));
+  return std::move(traced.graph);
 }
 
 absl::StatusOr<std::vector<Measurement>> MeasurementsOfTrace(const Trace& trace, const std::string& device,

@@ -21,18 +21,31 @@ bool IsTraceFile(const std::string& path);
 // Errors as ReadKinetoTrace and ReadNsightTrace, beginning with the path.
 absl::StatusOr<Trace> ReadTraceFile(const std::string& path);
 
+// A graph of what ran, and how long it took.
+struct TracedGraph {
+  Graph graph;
+  // Of each node on the traced device, with all kernels that its operator
+  // launched; an operator of several nodes has its time in even parts. Empty where
+  // the trace has no device.
+  std::vector<double> node_us;
+  std::string device;  // the traced one's slug; empty: not known
+};
+
 // What ran, in order, of all steps: the kernels of operators that aten_ops.h
 // knows; others as custom kernels of the bytes that the traced device could
 // have moved in their time, so that they scale with memory bandwidth. Nodes of
-// one stream (of a host without device: one thread) follow one another.
+// one stream (of a host without device: one thread) follow one another. The
+// streams beside the busiest one are one, and what began when something on the
+// other had ended is taken to need it: traces do not record what streams wait for.
 // Graph::source_op_counts counts all calls. Warnings say what was assumed and
 // how long the device was idle.
 //
 // RESOURCE_EXHAUSTED for more than 2^18 kernels; INVALID_ARGUMENT if nothing
 // ran.
-absl::StatusOr<Graph> GraphOfTrace(const Trace& trace, std::string display_name);
+absl::StatusOr<TracedGraph> GraphOfTrace(const Trace& trace, std::string display_name);
 
-// The graph of a file, displayed by its name without extensions.
+// Of a file, displayed by its name without extensions.
+absl::StatusOr<TracedGraph> ImportTracedFile(const std::string& path);
 absl::StatusOr<Graph> ImportTraceFile(const std::string& path);
 
 // Kernels of known operators with their median time: on the device (timing

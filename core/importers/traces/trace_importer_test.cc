@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 #include "core/base/csv.h"
 #include "core/base/errors.h"
@@ -105,6 +106,15 @@ TEST_P(SyntheticTest, KernelsAreAttributedToOperators) {
   EXPECT_THAT(graph->warnings, Contains(HasSubstr("was busy for")));
 }
 
+TEST_P(SyntheticTest, NodesHaveTheTimeOfWhatTheyLaunched) {
+  const absl::StatusOr<TracedGraph> traced = ImportTracedFile(std::string(kFolder) + GetParam());
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  EXPECT_EQ(traced->device, "a100-sxm4-80gb");
+  // The second product has its split-K kernel with it.
+  EXPECT_THAT(traced->node_us, ElementsAre(50, 4, 23, 6, 2, 51, 4, 23, 6, 2));
+  for (const GraphNode& node : traced->graph.nodes) EXPECT_EQ(node.stream, DeviceStream::kCompute);
+}
+
 TEST_P(SyntheticTest, MeasurementsAreMediansWithTheLaunch) {
   const absl::StatusOr<Trace> trace = ReadTraceFile(std::string(kFolder) + GetParam());
   ASSERT_TRUE(trace.ok()) << trace.status();
@@ -129,6 +139,43 @@ TEST_P(SyntheticTest, MeasurementsAreMediansWithTheLaunch) {
 INSTANTIATE_TEST_SUITE_P(Profilers, SyntheticTest,
                          ::testing::Values("synthetic_cuda.pt.trace.json", "synthetic_nsight.sqlite"),
                          [](const auto& param) { return std::string(param.index == 0 ? "Kineto" : "Nsight"); });
+
+// Kernels of two streams: (name, stream, start, duration).
+Trace OfStreams(const std::vector<std::tuple<const char*, int, double, double>>& kernels) {
+  std::string text = R"({"traceEvents": [)";
+  for (const auto& [name, stream, start, duration] : kernels) {
+    text += fmt::format(
+        R"({{"ph": "X", "cat": "kernel", "name": "{}", "pid": 0, "tid": {}, "ts": {}, "dur": {}, "args": {{"device": 0,)"
+        R"( "stream": {}, "grid": [1, 1, 1], "block": [64, 1, 1]}}}},)",
+        name, stream, start, duration, stream);
+  }
+  text.back() = ']';
+  std::istringstream in(text + "}");
+  return ReadKinetoTrace(in).value();
+}
+
+TEST(TraceStreamsTest, WhatRanBesideTheBusiestStreamStaysBesideIt) {
+  const TracedGraph traced =
+      *GraphOfTrace(OfStreams({{"a", 7, 0, 10}, {"side", 20, 5, 10}, {"b", 7, 10, 20}, {"c", 7, 30, 10}}), "t");
+  const std::vector<GraphNode>& nodes = traced.graph.nodes;
+  ASSERT_THAT(nodes, SizeIs(4));
+  EXPECT_THAT(traced.node_us, ElementsAre(10, 10, 20, 10));
+  EXPECT_EQ(nodes[1].stream, DeviceStream::kCommunication);
+  for (const std::size_t i : {0, 2, 3}) EXPECT_EQ(nodes[i].stream, DeviceStream::kCompute);
+  // "side" began while "a" ran and "b" while "side" did; "c" when both had ended.
+  EXPECT_THAT(nodes[1].inputs, SizeIs(0));
+  EXPECT_THAT(nodes[2].inputs, ElementsAre(0));
+  EXPECT_THAT(nodes[3].inputs, ElementsAre(1, 2));
+}
+
+TEST(TraceStreamsTest, WhatBeganWhenAnotherStreamHadEndedNeedsIt) {
+  const TracedGraph traced =
+      *GraphOfTrace(OfStreams({{"a", 7, 0, 10}, {"b", 7, 10, 30}, {"send", 20, 12, 5}, {"sent", 20, 17, 5}}), "t");
+  const std::vector<GraphNode>& nodes = traced.graph.nodes;
+  EXPECT_THAT(nodes[2].inputs, ElementsAre(0));
+  EXPECT_THAT(nodes[3].inputs, ElementsAre(2));  // "a" by the one before
+  EXPECT_EQ(nodes[3].stream, DeviceStream::kCommunication);
+}
 
 TEST(TraceTest, HostCallsAreEagerMeasurements) {
   const absl::StatusOr<Trace> trace = ReadTraceFile(std::string(kFolder) + "resnet18_b1_64px_infer.pt.trace.json");
