@@ -80,7 +80,7 @@ absl::StatusOr<Graph> ReadModelAsRun(const std::string& path, const RunArgs& run
 absl::StatusOr<HuggingFaceOptions> OptionsOf(const RunArgs& run);
 
 // --batch binds `batch`, --seq every symbol whose name begins with "seq",
-// --dim any; of a symbol without a value `batch` is 1. INVALID_ARGUMENT for a
+// --dim any; without a value `batch` has its default, else 1. INVALID_ARGUMENT for a
 // value of a symbol that the model does not have, or a batch that `batch_shares`
 // does not divide. --kv-len binds `kv_len`.
 absl::StatusOr<SymbolValues> SymbolsOf(const Graph& graph, const DimArgs& args,

@@ -56,6 +56,24 @@ TEST_F(CliParallelTest, RecomputingTakesTimeAndSavesMemory) {
   EXPECT_LT(again["memory_bytes"].get<double>(), 0.8 * kept["memory_bytes"].get<double>());
 }
 
+// An ONNX file does not say what its layers are.
+TEST_F(CliParallelTest, GraphsWithoutLayersAreSplitAndComputedAgain) {
+  const auto of_bert = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"predict", kBert, "--device", kDevice, "--batch", "32", "--seq", "128"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return RunJson(arguments)["devices"][0];
+  };
+  const json kept = of_bert({"--train"});
+  const json again = of_bert({"--train", "--recompute"});
+  EXPECT_GT(again["latency_us"]["p50"].get<double>(), 1.1 * kept["latency_us"]["p50"].get<double>());
+  EXPECT_LT(again["memory_bytes"].get<double>(), 0.8 * kept["memory_bytes"].get<double>());
+  const json staged = of_bert({"--pp", "4", "--microbatches", "4", "--node", "dgx-h100"});
+  EXPECT_TRUE(std::ranges::any_of(staged["kernels"], [](const json& k) { return k["op"] == "collective"; }));
+  EXPECT_LT(staged["memory_bytes"].get<double>(), of_bert({})["memory_bytes"].get<double>());
+  ExpectOneLine(Run({"predict", kBert, "--device", kDevice, "--seq", "8", "--tp", "2", "--node", "dgx-h100"}),
+                HasSubstr("--tp"));
+}
+
 TEST_F(CliParallelTest, PassesAndStreamsAreShown) {
   const std::string trace = Path("t.json");
   const Outcome outcome =
