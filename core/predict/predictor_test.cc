@@ -286,7 +286,7 @@ TEST(PredictorTest, WithoutUnitsForATypeOnlyItsWeightsAreNarrow) {
     return predictor.EstimateKernel(GemmKernel(m, 8192, 8192, dtype))->latency_us.p50;
   };
   EXPECT_EQ(predictor.EstimateKernel(GemmKernel(1, 8192, 8192, DType::kFp8))->provenance, Provenance::kExtrapolated);
-  EXPECT_LT(us(1, DType::kFp8), 0.6 * us(1, DType::kBf16));
+  EXPECT_LT(us(1, DType::kFp8), 0.69 * us(1, DType::kBf16));  // more than half of the promise, in ln: √½ is 0.71
   EXPECT_GT(us(16384, DType::kFp8), 0.9 * us(16384, DType::kBf16));
   EXPECT_LE(us(16384, DType::kFp8), us(16384, DType::kBf16));
 }
