@@ -230,6 +230,19 @@ TEST(TransferTest, WhatRestsOnOtherDevicesIsCalledTransferred) {
             Provenance::kTransferred);
 }
 
+TEST(TransferTest, ConfigurationsAreOfTheDevicesOwnRows) {
+  const DeviceSpec spec = Spec("rtx-2080-ti");
+  auto rows = Simulated(spec, 1, 40, 98);
+  for (Measurement& row : rows) {
+    const auto& work = std::get<Gemm>(row.kernel.work);
+    row.kernel.launch = {
+        .kernel = "turing_sgemm_128x64_nn", .grid_x = (work.m + 127) / 128, .grid_y = (work.n + 63) / 64};
+  }
+  const Profile profile = FitProfile(spec, rows, {.base = &Pool()}).value();
+  ASSERT_EQ(profile.tables[0].kernel_configs.size(), 1U);
+  EXPECT_EQ(profile.tables[0].kernel_configs[0].rows, 40);
+}
+
 TEST(TransferTest, TheInterGpuFormAnswersByName) {
   const DeviceSpec spec = Spec("rtx-2080-ti");
   const Kernel kernel = Simulated(spec, 1, 1, 97)[0].kernel;

@@ -14,6 +14,7 @@
 #include "core/fit/network.h"
 #include "core/fit/synthetic_shapes.h"
 #include "core/fit/table_fit.h"
+#include "core/fit/wave_fit.h"
 #include "core/profile/transfer.h"
 
 namespace gpueta {
@@ -242,6 +243,7 @@ Table FitTransferred(const TableData& data, const Table& pooled, std::span<const
   table.transferred = data.size() < kMostlyOwnRows;
   table.rows = data.size();
   table.inter_gpu.clear();
+  table.kernel_configs = FitKernelConfigs(data);
   for (Eigen::Index d = 0; d < data.dims.cols(); ++d) {
     double& low = table.dim_min[static_cast<std::size_t>(d)];
     double& high = table.dim_max[static_cast<std::size_t>(d)];
