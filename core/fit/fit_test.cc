@@ -242,6 +242,41 @@ TEST(FitProfileTest, ALaunchThatIsKnownSaysWhatTheShapeDoesNot) {
   EXPECT_LE(known.below_p90, 0.97);
 }
 
+// Two kernels in whole waves of two blocks an SM, each with an efficiency of its own
+// that changes with the depth, which no configuration says.
+std::vector<Measurement> InWaves(std::size_t count, unsigned seed) {
+  const Machine<double> machine = MachineOf(Spec(), {.op = Op::kGemm, .dtype = DType::kFp32});
+  std::mt19937 random(seed);
+  std::normal_distribution<double> noise(0, 0.01);
+  std::vector<Measurement> rows;
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool small = random() % 2 == 0;
+    const Tile tile = small ? Tile{64, 64} : Tile{128, 128};
+    const auto dim = [&](int limit) { return static_cast<std::int64_t>(1 + random() % limit); };
+    Measurement row{.device = Spec().slug, .timing = Timing::kKernel};
+    row.kernel = {.dtype = DType::kFp32, .work = Gemm{.m = dim(6000), .n = dim(6000), .k = dim(4000)}};
+    const auto& work = std::get<Gemm>(row.kernel.work);
+    row.kernel.launch = {.kernel = small ? "sgemm_64x64" : "sgemm_128x128",
+                         .grid_x = static_cast<std::int64_t>(TilesOf(*ProductOf(row.kernel), tile)),
+                         .grid_y = 1,
+                         .grid_z = 1,
+                         .block_x = 256};
+    const double waves = std::ceil(static_cast<double>(row.kernel.launch.grid_x) / (2 * machine.sms));
+    const double block = 2.0 * tile.m * tile.n * static_cast<double>(work.k) * machine.sms / machine.peak;
+    const double by_depth = 0.4 * std::sin(std::log2(static_cast<double>(work.k)));
+    row.latency_us = (4 + 2 * waves * block / (small ? 0.5 : 0.8)) * std::exp(by_depth + noise(random));
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST(FitProfileTest, KernelsInWavesAreLearntFromAFewRowsOfEach) {
+  const Predictor predictor = PredictorOf(FitProfile(Spec(), InWaves(100, 51)).value());
+  const auto asked = InWaves(400, 52);
+  EXPECT_EQ(predictor.EstimateKernel(asked[0].kernel)->estimator, "launch");
+  EXPECT_LT(Errors(predictor, asked).mape, 0.11);
+}
+
 TEST(FitProfileTest, ALaunchThatSaysNothingIsNotLearnt) {
   std::vector<Measurement> rows = SimulatedGemms(300, 43, 0.02);
   for (Measurement& row : rows) row.kernel.launch.kernel = "gemm_128x128";  // no grid

@@ -53,8 +53,29 @@ class LaunchPrior : public Prior {
   }
   Eigen::MatrixXd Features(const TableData& data) const override { return FeaturesOf(data); }
 
+ protected:
+  const Table& table() const { return table_; }
+
  private:
   const Table& table_;
+};
+
+// The kernel's own configuration, where it has one.
+class ConfigurationPrior : public LaunchPrior {
+ public:
+  using LaunchPrior::LaunchPrior;
+  Eigen::VectorXd Ln(const TableData& data) const override {
+    Eigen::VectorXd ln = LaunchPrior::Ln(data);
+    for (Eigen::Index r = 0; r < data.size(); ++r) {
+      const auto row = static_cast<std::size_t>(r);
+      const Kernel& kernel = data.rows[row]->kernel;
+      const KernelConfig* config = FindConfig(table().kernel_configs, ConfigurationOf(kernel));
+      if (config == nullptr) continue;
+      const double us = WaveLatencyUs(kernel, data.machines[row], *config).value_or(0);
+      if (us > 0) ln[r] = std::log(us);
+    }
+    return ln;
+  }
 };
 
 // Rows that tell their launch; some of them where they are many.
@@ -85,6 +106,7 @@ LaunchFit FitLaunchResidual(const TableData& data, const Table& table, std::uint
   std::vector<std::unique_ptr<Prior>> priors;
   const LaunchPrior prior(table);
   priors.push_back(std::make_unique<LaunchPrior>(table));
+  if (data.key.op != Op::kCustom) priors.push_back(std::make_unique<ConfigurationPrior>(table));
   if (data.key.op == Op::kConv2d) {
     if (auto known = FitKnownConvAlgorithms(rows, std::make_unique<LaunchPrior>(table)); known != nullptr)
       priors.push_back(std::move(known));
