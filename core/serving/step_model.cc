@@ -63,12 +63,6 @@ absl::Status SplitOver(Graph& graph, const Parallelism& ranks) {
     saved += static_cast<double>(parameters - own[dtype]) * BitsOf(dtype).weight / 8;
   }
   graph.parameter_bytes = whole_bytes - std::min(static_cast<std::int64_t>(saved), whole_bytes);
-  // Sums of int8 products are rounded to activations before ranks exchange them.
-  for (GraphNode& node : graph.nodes) {
-    if (node.kernel.op() != Op::kCollective || node.kernel.dtype != DType::kInt8) continue;
-    node.kernel.dtype = DType::kBf16;
-    SetDimOf(node, "bytes", 2 * DimOf(node, "bytes"));
-  }
   return SplitStages(graph, ranks.pipeline);
 }
 

@@ -15,7 +15,7 @@ namespace {
 Extent OutputOf(const GraphNode& node) { return OutputExtent(node).value_or(Extent{1, 1}); }
 
 // Activations keep 16 bits where weights have fewer.
-DType ActivationType(DType dtype) { return BitsOf(dtype).output < 32 ? DType::kBf16 : dtype; }
+DType ActivationType(DType dtype) { return BitsOf(dtype).activation < 32 ? DType::kBf16 : dtype; }
 
 GraphNode CollectiveNode(const GraphNode& behind, std::string_view op, const Extent& shape, std::int64_t ranks) {
   GraphNode node;

@@ -85,6 +85,19 @@ Graph LayersWithNorms() {
   return graph;
 }
 
+TEST(SplitTensorsTest, RanksExchangeActivationsWhateverTheWeightsAre) {
+  for (const DType dtype : {DType::kFp8, DType::kInt8, DType::kInt4, DType::kBf16}) {
+    Graph graph = Layers();
+    for (GraphNode& node : graph.nodes) node.kernel.dtype = dtype;
+    ASSERT_TRUE(SplitTensors(graph, {.tensor = 2}).ok());
+    const auto sum = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                  [](const GraphNode& node) { return node.kernel.op() == Op::kCollective; });
+    ASSERT_NE(sum, graph.nodes.end());
+    EXPECT_EQ(sum->kernel.dtype, DType::kBf16) << Name(dtype);
+    EXPECT_EQ(std::get<Collective>(sum->kernel.work).bytes, 8 * 64 * 2) << Name(dtype);
+  }
+}
+
 TEST(SplitTensorsTest, SequenceParallelismDividesNormsAndMovesTheSameBytes) {
   Graph whole = LayersWithNorms();
   Graph divided = LayersWithNorms();
