@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
@@ -23,8 +24,12 @@ struct ImportTraceArgs {
 absl::StatusOr<std::string> DeviceOf(const Trace& trace, const ImportTraceArgs& args, const std::string& path) {
   if (!args.device.empty()) return args.device;
   if (trace.kernels.empty()) return "cpu";
-  std::string slug = SlugOf(trace.device);
-  if (!slug.empty()) return slug;
+  std::vector<std::string> cards = CardsCalled(trace.device);
+  if (cards.size() == 1) return std::move(cards.front());
+  if (!cards.empty()) {
+    return InvalidArgument("{}: \"{}\" may be any of {}; name it with --device", path, trace.device.name,
+                           fmt::join(cards, ", "));
+  }
   return InvalidArgument("{}: \"{}\" is no device of the catalogue; name it with --device", path, trace.device.name);
 }
 

@@ -106,4 +106,9 @@ std::vector<std::string> CardsCalled(const NamedCard& card, const Catalogue& cat
   return slugs;
 }
 
+std::string CardCalled(const NamedCard& card) {
+  const std::vector<std::string> cards = CardsCalled(card);
+  return cards.size() == 1 ? cards.front() : "";
+}
+
 }  // namespace gpueta

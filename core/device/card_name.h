@@ -23,4 +23,7 @@ struct NamedCard {
 // whose own name says least besides; a form factor SXM least of all, which drivers leave out.
 std::vector<std::string> CardsCalled(const NamedCard& card, const Catalogue& catalogue = Catalogue::BuiltIn());
 
+// The one card that fits best; empty if none does, or several do equally well.
+std::string CardCalled(const NamedCard& card);
+
 }  // namespace gpueta

@@ -52,6 +52,12 @@ TEST(CardNameTest, NamesAsDriversPrintThemMeanOneCard) {
 TEST(CardNameTest, WhatTheNameLeavesOpenMemoryAndSmsDecide) {
   EXPECT_THAT(CardsCalled({"NVIDIA H100 PCIe"}), ElementsAre("h100-pcie", "h100-pcie-96gb"));
   EXPECT_THAT(CardsCalled({"NVIDIA H100 PCIe", 114, 79 * kGib}), ElementsAre("h100-pcie"));
+  EXPECT_EQ(CardCalled({"NVIDIA H100 PCIe", 114, 79 * kGib}), "h100-pcie");
+  EXPECT_EQ(CardCalled({"NVIDIA H100 PCIe", 114, 0}), "h100-pcie");
+  EXPECT_EQ(CardCalled({"NVIDIA A100", 108, 0}), "");  // several
+  EXPECT_EQ(CardCalled({"AMD Instinct MI999X", 304, 192 * kGib}), "");
+  EXPECT_EQ(CardCalled({"NVIDIA A100-SXM4-80GB", 108, 79 * kGib}), "a100-sxm4-80gb");
+  EXPECT_EQ(CardCalled({"NVIDIA GeForce RTX 3090 Ti", 84, 24 * kGib}), "rtx-3090-ti");
   EXPECT_THAT(CardsCalled({"NVIDIA GeForce RTX 3060"}), ElementsAre("rtx-3060-12gb", "rtx-3060-8gb"));
   EXPECT_THAT(CardsCalled({"NVIDIA GeForce RTX 3060", 28, 12 * kGib}), ElementsAre("rtx-3060-12gb"));
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/importers/traces/traced_device.h"
+#include "core/device/card_name.h"
 #include "core/ops/kernel.h"
 
 namespace gpueta {
@@ -52,7 +52,7 @@ struct DeviceKernel {
 };
 
 struct Trace {
-  TracedDevice device;  // the first
+  NamedCard device;  // the first
   std::vector<OpSignature> signatures;
   std::vector<OpCall> calls;  // in the file's order
   std::vector<std::string> kernel_names;

@@ -171,7 +171,7 @@ std::int64_t BusiestStream(const Trace& trace) {
 absl::Status AddDeviceKernels(const Trace& trace, const Attribution& attribution, GraphWriter& writer,
                               TracedGraph& traced) {
   Graph& graph = traced.graph;
-  const std::string slug = SlugOf(trace.device);
+  const std::string slug = CardCalled(trace.device);
   traced.device = slug;
   const std::map<std::uint32_t, Launched> launched_by = LaunchedBy(trace, attribution);
   const std::int64_t busiest = BusiestStream(trace);

@@ -118,7 +118,7 @@ TEST_P(SyntheticTest, NodesHaveTheTimeOfWhatTheyLaunched) {
 TEST_P(SyntheticTest, MeasurementsAreMediansWithTheLaunch) {
   const absl::StatusOr<Trace> trace = ReadTraceFile(std::string(kFolder) + GetParam());
   ASSERT_TRUE(trace.ok()) << trace.status();
-  EXPECT_EQ(SlugOf(trace->device), "a100-sxm4-80gb");
+  EXPECT_EQ(CardCalled(trace->device), "a100-sxm4-80gb");
   const auto rows = MeasurementsOfTrace(*trace, "a100-sxm4-80gb", "synthetic");
   ASSERT_TRUE(rows.ok()) << rows.status();
   ASSERT_THAT(*rows, SizeIs(3));
@@ -180,7 +180,7 @@ TEST(TraceStreamsTest, WhatBeganWhenAnotherStreamHadEndedNeedsIt) {
 TEST(TraceTest, HostCallsAreEagerMeasurements) {
   const absl::StatusOr<Trace> trace = ReadTraceFile(std::string(kFolder) + "resnet18_b1_64px_infer.pt.trace.json");
   ASSERT_TRUE(trace.ok()) << trace.status();
-  EXPECT_EQ(SlugOf(trace->device), "");
+  EXPECT_EQ(CardCalled(trace->device), "");
   const auto rows = MeasurementsOfTrace(*trace, "cpu", "resnet18");
   ASSERT_TRUE(rows.ok()) << rows.status();
   std::map<Op, int> ops;

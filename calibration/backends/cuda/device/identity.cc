@@ -6,8 +6,8 @@
 
 #include "core/base/errors.h"
 #include "core/base/sha256.h"
+#include "core/device/card_name.h"
 #include "core/device/catalogue.h"
-#include "core/importers/traces/traced_device.h"
 
 namespace gpueta {
 namespace {
@@ -17,11 +17,11 @@ constexpr std::string_view kMig = " MIG ";
 // A MIG instance: that of the card it is a part of, as far as its name alone says.
 std::string CardSlug(const DeviceProperties& device) {
   if (const std::size_t mig = device.name.find(kMig); mig != std::string::npos) {
-    return gpueta::SlugOf(TracedDevice{.name = device.name.substr(0, mig)});
+    return CardCalled({.name = device.name.substr(0, mig)});
   }
-  return gpueta::SlugOf(TracedDevice{.name = device.name,
-                                     .sm_count = device.sm_count,
-                                     .memory_bytes = static_cast<std::int64_t>(device.memory_bytes)});
+  return CardCalled({.name = device.name,
+                     .sm_count = device.sm_count,
+                     .memory_bytes = static_cast<std::int64_t>(device.memory_bytes)});
 }
 
 std::string Hyphenated(std::string_view name) {
