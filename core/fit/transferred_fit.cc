@@ -35,8 +35,7 @@ constexpr double kRowsOfPrior = 10;
 // Rows from which the exact model of them alone is tried, and what it is
 // distilled over.
 constexpr Eigen::Index kLeastForExact = 24;
-constexpr std::size_t kFewShapes = 10000;
-constexpr std::size_t kManyShapes = 30000;
+constexpr std::size_t kSyntheticShapes = 10000;
 constexpr Eigen::Index kRepeats = 8;  // of measured rows, so that they count
 constexpr int kDistilEpochs = 80;
 constexpr double kLeastNoise = 0.003;
@@ -190,8 +189,7 @@ void MixWithExact(const TableData& data, const Table& pooled, const DeviceSpec& 
                      Eigen::VectorXf((mixed - PredictFamily(relabelled, table.variants)).cast<float>()));
   };
   std::vector<Measurement> storage;
-  const auto [shape_x, shape_y] =
-      lesson(SyntheticShapes(data, data.size() < kMostlyOwnRows ? kFewShapes : kManyShapes, seed, storage));
+  const auto [shape_x, shape_y] = lesson(SyntheticShapes(data, kSyntheticShapes, seed, storage));
   const auto [row_x, row_y] = lesson(data);
   Eigen::MatrixXf x(shape_x.rows() + kRepeats * row_x.rows(), shape_x.cols());
   Eigen::VectorXf y(x.rows());
@@ -240,7 +238,7 @@ Table FitTransferred(const TableData& data, const Table& pooled, std::span<const
   const Posterior posterior = PosteriorOf(relabelled, pooled, pool, device, without);
   Table table = posterior.table;
   if (data.size() >= kLeastForExact) MixWithExact(data, pooled, device, seed, posterior, table);
-  table.transferred = data.size() < kMostlyOwnRows;
+  table.transferred = true;
   table.rows = data.size();
   table.inter_gpu.clear();
   table.kernel_configs = FitKernelConfigs(data);

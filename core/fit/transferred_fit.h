@@ -16,7 +16,8 @@ namespace gpueta {
 // say, each relative alone, and nothing but the pool, by how well each explains
 // the rows: a relative that helps is used, one that does not is dropped. With
 // enough rows the exact model of them alone has a say as well, by how much it
-// errs on rows it did not see. Measured kernels are remembered. Deterministic.
+// errs on rows it did not see. Measured kernels are remembered. For fewer rows than
+// kMostlyOwnRows. Deterministic.
 Table FitTransferred(const TableData& data, const Table& pooled, std::span<const DeviceSpec> pool,
                      const DeviceSpec& device, std::span<const std::string> without, std::uint64_t seed);
 
