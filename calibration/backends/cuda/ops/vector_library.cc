@@ -130,8 +130,11 @@ class VectorLibrary : public OperatorLibrary {
     }
     // Blocks along x are counted in 31 bits.
     const std::int64_t inputs = vector->op == "pool" ? vector->operands : 1;
-    if (vector->rows * vector->cols > (std::int64_t{1} << 40) / inputs)
-      return absl::UnimplementedError("too many elements");
+    const std::int64_t most = (std::int64_t{1} << 40) / inputs;
+    if (vector->rows > most / vector->cols) {
+      return absl::UnimplementedError(
+          fmt::format("{} rows of {} columns: our kernels take at most {} elements", vector->rows, vector->cols, most));
+    }
     return absl::OkStatus();
   }
 
