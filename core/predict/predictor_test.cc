@@ -568,6 +568,18 @@ TEST(SnapshotTest, UnknownDevicesNameSimilarOnes) {
   EXPECT_THAT(MessageOf(found.status()), HasSubstr("h100-sxm"));
 }
 
+TEST(SnapshotTest, DriversNamesMeanTheirCards) {
+  std::vector<ActiveProfile> active;
+  active.push_back({ParseProfile(SerializeProfile(MakeTestProfile("t4"))).value(), "", 1});
+  const auto snapshot = Snapshot::Build(std::move(active)).value();
+  for (const auto& [name, slug] : {std::pair("Tesla T4", "t4"), {"NVIDIA L40S", "l40s"}}) {
+    const auto found = snapshot->Find(name);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(*found, *snapshot->Find(slug)) << name;
+  }
+  EXPECT_THAT(MessageOf(snapshot->Find("NVIDIA A100").status()), HasSubstr("may be any of"));
+}
+
 TEST(SnapshotTest, CatalogueDevicesAnswerWithoutAProfile) {
   const auto snapshot = Snapshot::Build({}).value();
   const auto e = (*snapshot->Find("rtx-4090"))->EstimateKernel(GemmKernel(1024, 1024, 1024));

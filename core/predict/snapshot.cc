@@ -69,7 +69,10 @@ absl::StatusOr<std::shared_ptr<const Predictor>> Snapshot::Find(
     if (best != nullptr) return best->predictor;
   }
   const CatalogueEntry* entry = catalogue_->Find(slug);
-  if (entry == nullptr) return catalogue_->Get(slug).status();
+  if (entry == nullptr) {  // what a driver calls a card, or nothing
+    GPUETA_ASSIGN_OR_RETURN(const DeviceSpec spec, catalogue_->Get(slug));
+    return Find(spec.slug, labels);
+  }
   Unprofiled& unprofiled = unprofiled_[static_cast<std::size_t>(entry - catalogue_->entries().data())];
   std::call_once(unprofiled.once, [&] { unprofiled.predictor = ForSpec(entry->spec); });
   return unprofiled.predictor;
