@@ -105,6 +105,10 @@ absl::Status MakeBatchSymbolic(Graph& graph, std::int64_t traced) {
     }
     SetDimOf(node, dim, DimOf(node, dim).constant().value_or(1) / traced * batch);
   }
+  if (constant == static_cast<std::int64_t>(graph.nodes.size())) {
+    return InvalidArgument("--traced-batch: no kernel has a dim that {} divides; give the batch that was traced",
+                           traced);
+  }
   graph.symbols.push_back({std::string(kBatch), traced});
   graph.warnings.push_back(
       fmt::format("traced at batch {}: of {} kernels {} do not grow with it", traced, graph.nodes.size(), constant));

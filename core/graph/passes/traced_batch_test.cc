@@ -62,6 +62,11 @@ TEST(MakeBatchSymbolicTest, NeedsABatchAndAGraphWithoutSymbols) {
   EXPECT_TRUE(absl::IsInvalidArgument(MakeBatchSymbolic(graph, 0)));
   ASSERT_EQ(MakeBatchSymbolic(graph, kTraced), absl::OkStatus());
   EXPECT_THAT(MessageOf(MakeBatchSymbolic(graph, kTraced)), HasSubstr("has symbols"));
+  Graph other;
+  GraphNode product;
+  product.kernel.work = Gemm{.m = 8, .n = 8, .k = 8};
+  other.nodes.push_back(product);
+  EXPECT_THAT(MessageOf(MakeBatchSymbolic(other, 7)), HasSubstr("no kernel has a dim that 7 divides"));
 }
 
 }  // namespace
