@@ -66,9 +66,10 @@ void Print(const MaxBatchArgs& args, const v1::MaxBatchResponse& answer) {
     } else {
       fmt::print(
           "prompts of {} tokens, outputs of {}: up to {:.3g} requests/s ({:.4g} tokens/s), {} sequences at a time, "
-          "TTFT {}, TPOT {}\n",
+          "TTFT {} {}, TPOT {} {}\n",
           args.isl, args.osl, rate.requests_per_s(), rate.output_tokens_per_s(), rate.sequences(),
-          terminal::FormatUs(rate.ttft_us()), terminal::FormatUs(rate.tpot_us()));
+          QuantileOf(args.serving, args.serving.ttft), terminal::FormatUs(rate.ttft_us()),
+          QuantileOf(args.serving, args.serving.tpot), terminal::FormatUs(rate.tpot_us()));
     }
   }
   for (const std::string& warning : answer.warnings()) fmt::print("note: {}\n", warning);

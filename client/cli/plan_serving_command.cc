@@ -56,7 +56,7 @@ struct Configuration {
 
 Configuration Sweep(const PlanServingArgs& args, LocalEngines& engines, const LatencyLimits& limits,
                     const Prices& prices, const std::string& device, std::int64_t tensor_ranks) {
-  Configuration out{.device = device, .tensor_ranks = tensor_ranks};
+  Configuration out{.device = device, .tensor_ranks = tensor_ranks, .gpus = tensor_ranks * args.serving.pp};
   const absl::StatusOr<EngineSetup> setup = SetupOf(args.serving, tensor_ranks);
   const auto served = setup.ok() ? engines.Serve(device, *setup, args.isl + args.osl) : setup.status();
   if (!served.ok()) {
@@ -162,14 +162,15 @@ void PrintJson(const std::vector<Configuration>& all, std::int64_t swept) {
   fmt::print("{}\n", nlohmann::json{{"swept", swept}, {"configurations", configurations}, {"front", front}}.dump(2));
 }
 
-void PrintTable(const std::vector<Configuration>& all) {
+void PrintTable(const std::vector<Configuration>& all, const ServingArgs& args) {
   constexpr int kBarWidth = 24;
   double most = 0;
   for (const Configuration& c : all) {
     if (c.best != nullptr) most = std::max(most, c.best->tokens_per_gpu);
   }
-  terminal::TextTable table({"device", "GPUs", "sequences", "requests/s", "tokens/s", "tokens/s/GPU", "", "TTFT",
-                             "TPOT", "USD/M tokens", "front"});
+  terminal::TextTable table({"device", "GPUs", "sequences", "requests/s", "tokens/s", "tokens/s/GPU", "",
+                             "TTFT " + QuantileOf(args, args.ttft), "TPOT " + QuantileOf(args, args.tpot),
+                             "USD/M tokens", "front"});
   for (const Configuration& c : all) {
     if (c.best == nullptr) {
       table.Add({c.device, std::to_string(c.gpus), "–", "–", "–", "–", "", "–", "–", "–", c.problem});
@@ -277,7 +278,7 @@ absl::Status PlanServing(const PlanServingArgs& args, const Globals& globals) {
   if (globals.json) {
     PrintJson(all, static_cast<std::int64_t>(all.size()) * args.serving.max_sequences);
   } else {
-    PrintTable(all);
+    PrintTable(all, args.serving);
   }
   return absl::OkStatus();
 }

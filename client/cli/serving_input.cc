@@ -25,15 +25,19 @@ absl::StatusOr<std::optional<DType>> OptionalDType(const char* option, const std
   return InvalidArgument("{}: \"{}\" is not one of fp64, fp32, tf32, fp16, bf16, fp8, int8, int4", option, name);
 }
 
-absl::StatusOr<double> ParseDuration(std::string_view option, std::string_view text) {
+absl::StatusOr<double> ParseDuration(std::string_view option, std::string_view text, bool may_be_zero) {
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
   const double us = unit == "s" ? 1e6 : unit == "ms" ? 1e3 : unit == "us" || unit == "µs" ? 1 : 0;
-  if (error != std::errc() || us == 0 || !std::isfinite(value * us) || !(value > 0)) {
+  if (error != std::errc() || us == 0 || !std::isfinite(value * us) || value < 0 || (value == 0 && !may_be_zero)) {
     return InvalidArgument("{}: \"{}\" is no duration such as 50ms, 1.5s or 800us", option, text.substr(0, 80));
   }
   return value * us;
+}
+
+std::string QuantileOf(const ServingArgs& args, const std::string& limit) {
+  return limit.empty() ? "p50" : fmt::format("p{:g}", 100 * args.quantile);
 }
 
 void AddModelOptions(CLI::App& command, ServingModel& model) {
@@ -56,10 +60,12 @@ void AddServingOptions(CLI::App& command, ServingArgs& args) {
   command.add_option("--pp", args.pp, "Pipeline stages")->check(CLI::PositiveNumber);
   command.add_option("--ep", args.ep, "Expert-parallel ranks")->check(CLI::PositiveNumber);
   command.add_option("--expert-imbalance", args.expert_imbalance, kExpertImbalanceHelp)->capture_default_str();
-  command.add_option("--speculative-tokens", args.speculation.tokens,
-                     "Draft tokens that each decoding sequence has checked in every step");
-  command.add_option("--acceptance", args.speculation.acceptance,
-                     "Chance that a draft token is accepted if those before it were");
+  auto* drafts = command.add_option("--speculative-tokens", args.speculation.tokens,
+                                    "Draft tokens that each decoding sequence has checked in every step");
+  auto* acceptance = command.add_option("--acceptance", args.speculation.acceptance,
+                                        "Chance that a draft token is accepted if those before it were");
+  drafts->needs(acceptance);
+  acceptance->needs(drafts);
   command.add_option("--ttft", args.ttft, "Limit on the time to the first token, e.g. 500ms");
   command.add_option("--tpot", args.tpot, "Limit on the time per output token, e.g. 50ms");
   command.add_option("--quantile", args.quantile, "Share of cases that must meet the limits")
@@ -90,10 +96,10 @@ absl::StatusOr<LatencyLimits> LimitsOf(const ServingArgs& args) {
 absl::StatusOr<EngineOverhead> OverheadOf(const ServingModel& model) {
   EngineOverhead overhead;
   if (!model.step_overhead.empty()) {
-    GPUETA_ASSIGN_OR_RETURN(overhead.step_us, ParseDuration("--step-overhead", model.step_overhead));
+    GPUETA_ASSIGN_OR_RETURN(overhead.step_us, ParseDuration("--step-overhead", model.step_overhead, true));
   }
   if (!model.token_overhead.empty()) {
-    GPUETA_ASSIGN_OR_RETURN(overhead.token_us, ParseDuration("--token-overhead", model.token_overhead));
+    GPUETA_ASSIGN_OR_RETURN(overhead.token_us, ParseDuration("--token-overhead", model.token_overhead, true));
   }
   return overhead;
 }

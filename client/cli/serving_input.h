@@ -18,7 +18,7 @@ namespace gpueta::cli {
 
 // A duration with its unit, in µs: "500ms", "50us", "1.5s". INVALID_ARGUMENT
 // naming the option.
-absl::StatusOr<double> ParseDuration(std::string_view option, std::string_view text);
+absl::StatusOr<double> ParseDuration(std::string_view option, std::string_view text, bool may_be_zero = false);
 
 struct ServingModel {
   std::string model;  // a config.json, or with --server a registered model's name
@@ -46,6 +46,11 @@ struct ServingArgs {
 };
 inline constexpr const char* kExpertImbalanceHelp =
     "Load of the busiest expert rank over the mean of all (1: as in what was measured)";
+
+// Of which share a latency is told whose limit is the option of this text: "p90"; the
+// median where there is no limit.
+std::string QuantileOf(const ServingArgs& args, const std::string& limit);
+
 void AddServingOptions(CLI::App& command, ServingArgs& args);
 absl::StatusOr<EngineSetup> SetupOf(const ServingArgs& args, std::int64_t tensor_ranks);
 absl::StatusOr<LatencyLimits> LimitsOf(const ServingArgs& args);
