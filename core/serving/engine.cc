@@ -33,8 +33,11 @@ absl::Status Engine::Check(const EngineLimits& limits) {
   if (drafts < 0 || drafts > kMostDrafts) {
     return FieldError("speculative_tokens", fmt::format("{} is not from 0 to {}", drafts, kMostDrafts));
   }
-  if (acceptance >= 0 && acceptance <= 1) return absl::OkStatus();
-  return FieldError("acceptance", fmt::format("{} is not from 0 to 1", acceptance));
+  if (!(acceptance >= 0 && acceptance <= 1))
+    return FieldError("acceptance", fmt::format("{} is not from 0 to 1", acceptance));
+  if (limits.token_budget > drafts) return absl::OkStatus();
+  return FieldError("token_budget", fmt::format("{} does not hold one sequence's token and its {} draft tokens",
+                                                limits.token_budget, drafts));
 }
 
 void Engine::Reset(const EngineLimits& limits) {
@@ -100,6 +103,7 @@ void Engine::Schedule() {
   for (Entry& entry : running_) entry.scheduled = 0;
   for (std::size_t i = 0; i < running_.size() && budget > 0; ++i) {
     const Sequence& sequence = running_[i].sequence;
+    if (sequence.decodes() && TokensOf(sequence) > budget) continue;  // with all its drafts, or not in this step
     const std::int64_t tokens = std::min(TokensOf(sequence), budget);
     bool grown = Grow(i, tokens);
     while (!grown && running_.size() > i + 1) {
@@ -170,7 +174,7 @@ std::int64_t Engine::Repeats() const {
     repeats = std::min(repeats, StepsLeft(entry.sequence) - 1);
   }
   // Blocks fill up evenly, one at most for each sequence and block of tokens.
-  const std::int64_t free = limits_.kv_blocks - blocks_used_;
+  const std::int64_t free = std::max<std::int64_t>(limits_.kv_blocks - blocks_used_, 0);
   const auto fills_tokens = static_cast<double>(free / decoding_ * limits_.block_tokens);
   return std::clamp<std::int64_t>(repeats, 0, static_cast<std::int64_t>(fills_tokens / tokens_per_step_));
 }

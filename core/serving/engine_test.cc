@@ -183,10 +183,13 @@ TEST(SpeculationTest, StepsYieldTheirDraftsAndTakeRoomForThem) {
 
 TEST(SpeculationTest, JumpsEndWhereSingleStepsDo) {
   for (const double acceptance : {0.0, 0.3, 0.7, 1.0}) {
-    for (const std::int64_t blocks : {30, 1000}) {
+    for (const auto& [blocks, budget] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {30, kLimits.token_budget}, {1000, kLimits.token_budget}, {30, 4}, {1000, 10}}) {
       EngineLimits limits = kLimits;
       limits.kv_blocks = blocks;
+      limits.token_budget = budget;
       limits.speculation = {3, acceptance};
+      ASSERT_TRUE(Engine::Check(limits).ok());
       const auto fill = [](Engine& engine) {
         engine.AddRunning({.prompt_tokens = 30, .computed_tokens = 34, .generated_tokens = 5, .output_tokens = 70}, 0);
         for (std::size_t i = 1; i < 8; ++i) {
@@ -221,6 +224,7 @@ TEST(EngineTest, LimitsBelowOneAreRefused) {
   EXPECT_EQ(field({1025, 0}), "speculative_tokens");
   EXPECT_EQ(field({1, 1.01}), "acceptance");
   EXPECT_EQ(field({1, NAN}), "acceptance");
+  EXPECT_EQ(field({kLimits.token_budget, 1}), "token_budget");
 }
 
 }  // namespace

@@ -60,8 +60,9 @@ TEST_F(CliTest, PlanServingTriesEveryConfiguration) {
 
 TEST_F(CliTest, PlanServingSweepsAHundredThousandConfigurations) {
   const json answer = RunJson({"plan-serving", kDecoder, "--devices", "h100-sxm,l40s,a100-sxm4-80gb", "--tp", "1,2,4,8",
-                               "--max-sequences", "10000", "--token-budget", "16384", "--out", Write("plan.html", "")});
+                               "--max-sequences", "10000", "--token-budget", "16384", "--out", Path("plan.html")});
   EXPECT_GE(answer["swept"], 100'000);
+  EXPECT_THAT(ReadFile(Path("plan.html")), AllOf(HasSubstr("<svg"), HasSubstr("<circle"), HasSubstr("1 × l40s")));
   ASSERT_EQ(answer["configurations"].size(), 12U);
   // No point of the front, nor any best one, beats another in both.
   const auto beats = [](const json& a, const json& b) {
@@ -105,12 +106,18 @@ TEST_F(CliTest, ASplitFleetNeedsBothPoolsAndNamesTellReplicasApart) {
 TEST_F(CliTest, NumbersThatAreNotFiniteAreRefused) {
   ExpectOneLine(Run({"plan-serving", kDecoder, "--devices", "h100-sxm", "--price", "h100-sxm=inf"}),
                 HasSubstr("--price h100-sxm=inf"));
-  for (const char* time : {"inf", "infs", "nanms", "1e308s", "-5ms", "0ms"}) {
+  for (const char* time : {"inf", "infs", "nanms", "1e308s", "-5ms"}) {
     ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "10", "--tpot", time}),
                   HasSubstr("--tpot"));
     ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "10", "--step-overhead", time}),
                   HasSubstr("--step-overhead"));
   }
+  ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "10", "--tpot", "0ms"}),
+                HasSubstr("--tpot"));
+  // fit-overhead prints it where an engine adds nothing.
+  EXPECT_EQ(
+      Run({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "10", "--step-overhead", "0us"}).standard_output,
+      Run({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "10"}).standard_output);
   ExpectOneLine(Run({"max-batch", kDecoder, "--device", "h100-sxm", "--ctx", "10", "--memory-share", "nan"}),
                 HasSubstr("memory_share"));
   ExpectOneLine(Run({"plan-serving", kDecoder, "--devices", "h100-sxm", "--quantile", "nan"}), HasSubstr("quantile"));
