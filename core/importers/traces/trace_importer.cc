@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <optional>
+#include <queue>
 #include <set>
 #include <utility>
 
@@ -74,21 +77,23 @@ class GraphWriter {
     GraphNode& node = graph_.nodes.back();
     if (beside) node.stream = DeviceStream::kCommunication;
     Side& other = sides_[beside ? 0 : 1];
-    while (other.ended < other.nodes.size() && other.nodes[other.ended].second <= span.start_us) ++other.ended;
-    if (other.ended > other.needed) {
-      node.inputs.push_back(other.nodes[other.ended - 1].first);
-      other.needed = other.ended;
+    std::optional<int> last;
+    for (; !other.running.empty() && other.running.top().first <= span.start_us; other.running.pop())
+      last = other.running.top().second;
+    if (last.has_value()) {
+      node.inputs.push_back(*last);
       std::ranges::sort(node.inputs);
     }
-    sides_[beside ? 1 : 0].nodes.emplace_back(index, span.end_us);
+    sides_[beside ? 1 : 0].running.emplace(span.end_us, index);
   }
 
  private:
   // Of the busiest stream, and of those beside it.
   struct Side {
-    std::vector<std::pair<int, double>> nodes;  // and when they ended
-    std::size_t ended = 0;                      // so many had when the last node of the other side began
-    std::size_t needed = 0;                     // so many are needed by nodes of the other side
+    // When a node ends, and which, those that end first on top: of several streams, in any order.
+    // Without those that had ended when the last node of the other side began.
+    using Ends = std::pair<double, int>;
+    std::priority_queue<Ends, std::vector<Ends>, std::greater<>> running;
   };
   Graph& graph_;
   std::map<std::int64_t, int> last_;  // node of each stream

@@ -177,6 +177,15 @@ TEST(TraceStreamsTest, WhatBeganWhenAnotherStreamHadEndedNeedsIt) {
   EXPECT_EQ(nodes[3].stream, DeviceStream::kCommunication);
 }
 
+// Streams beside the busiest one end in any order.
+TEST(TraceStreamsTest, WhatStillRunsElsewhereHidesNothingThatHasEnded) {
+  const TracedGraph traced = *GraphOfTrace(
+      OfStreams({{"a", 7, 0, 40}, {"long", 20, 1, 55}, {"short", 21, 2, 3}, {"b", 7, 41, 10}, {"c", 7, 60, 30}}), "t");
+  const std::vector<GraphNode>& nodes = traced.graph.nodes;
+  EXPECT_THAT(nodes[3].inputs, ElementsAre(0, 2));
+  EXPECT_THAT(nodes[4].inputs, ElementsAre(1, 3));
+}
+
 TEST(TraceTest, HostCallsAreEagerMeasurements) {
   const absl::StatusOr<Trace> trace = ReadTraceFile(std::string(kFolder) + "resnet18_b1_64px_infer.pt.trace.json");
   ASSERT_TRUE(trace.ok()) << trace.status();
