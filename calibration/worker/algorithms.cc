@@ -138,7 +138,9 @@ void LearnAlgorithms(std::span<const Measurement> chosen, std::span<const Measur
     const TableData data = MakeTableData(table.key, all, [&](const Measurement&) { return machine; });
     table.kernel_configs = FitKernelConfigs(data);
     FitSelection(ChoicesAmong(table.kernel_configs, own, machine), table.kernel_configs);
+    if (table.transferred) continue;  // over another form than the rows' own no launch is learnt
     LaunchFit of_launch = FitLaunchResidual(data, table, seed);
+    if (of_launch.residual.weights.empty()) continue;
     table.launch_residual = std::move(of_launch.residual);
     table.launch_interval = of_launch.interval;
   }

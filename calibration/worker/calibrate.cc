@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -217,6 +218,19 @@ absl::Status MeasureAlternatives(Campaign& campaign, const std::vector<Kernel>& 
   return absl::OkStatus();
 }
 
+// Without what was asked for by the name of its algorithm.
+std::vector<Measurement> ChosenByLibrary(const std::vector<Measurement>& rows, const std::vector<Kernel>& asked) {
+  std::set<std::pair<std::uint32_t, std::string>> named;
+  for (const Kernel& kernel : asked) {
+    if (!kernel.launch.kernel.empty()) named.emplace(HashOf(kernel), kernel.launch.kernel);
+  }
+  std::vector<Measurement> chosen;
+  for (const Measurement& row : rows) {
+    if (!named.contains({HashOf(row.kernel), row.kernel.launch.kernel})) chosen.push_back(row);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, const std::vector<Kernel>& candidates,
@@ -244,7 +258,8 @@ absl::StatusOr<Calibration> Calibrate(Backend& backend, const DeviceSpec& spec, 
   if (!alternatives.empty()) GPUETA_RETURN_IF_ERROR(MeasureAlternatives(campaign, alternatives, calibration));
   GPUETA_ASSIGN_OR_RETURN(calibration.profile,
                           FitProfile(spec, calibration.measurements, {.seed = options.seed, .base = options.base}));
-  LearnAlgorithms(calibration.measurements, calibration.alternatives, options.seed, calibration.profile);
+  LearnAlgorithms(ChosenByLibrary(calibration.measurements, options.asked), calibration.alternatives, options.seed,
+                  calibration.profile);
   calibration.profile.labels = backend.labels();
   calibration.profile.host_issue_us = backend.MeasureHostIssueUs().value_or(0);
   if (calibration.slowed) calibration.profile.labels["state"] = "slowed";

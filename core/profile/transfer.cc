@@ -172,7 +172,9 @@ absl::StatusOr<std::optional<Profile>> TransferToLearnFrom(const std::string& di
   if (absl::IsNotFound(profiles.status())) return std::nullopt;
   GPUETA_RETURN_IF_ERROR(profiles.status());
   for (LoadedProfile& loaded : *profiles) {
-    if (loaded.profile.transfer && !HasSeen(loaded.profile, device)) return std::move(loaded.profile);
+    if (!loaded.profile.transfer) continue;
+    if (HasSeen(loaded.profile, device)) return std::nullopt;
+    return std::move(loaded.profile);
   }
   return std::nullopt;
 }
