@@ -82,7 +82,7 @@ std::vector<double> BestWeights(const Eigen::MatrixXd& held_out, const Eigen::Ve
 }
 
 // The same, but the columns from `own` on count only where they make the errors
-// less by more than one standard error of that: few rows always seem to say
+// less by more than two standard errors of that: few rows always seem to say
 // something for them.
 Eigen::VectorXd BestWeights(const Eigen::MatrixXd& held_out, const Eigen::VectorXd& scale, Eigen::Index own) {
   const auto as_vector = [&](std::vector<double> weights) {

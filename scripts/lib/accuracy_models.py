@@ -58,7 +58,7 @@ def profiles_for(tool, data, device, knowledge, out):
         files = op_rows(data, rows, lambda slug: (slug == device) == own)
         part = done.with_suffix(".part")
         vision = [] if own else accuracy_vision.pool_options(data, rows, device)
-        tool("fit", *(["--device", device] if own else ["--pool"]), "--measurements", *files, *vision, "--out", part)
+        tool("fit", *(["--device", device, "--base", "none"] if own else ["--pool"]), "--measurements", *files, *vision, "--out", part)
         part.rename(done)
         for file in files:
             file.unlink()

@@ -70,7 +70,7 @@ def one_device(tool, data, device, points):
         if not given:
             return None
         profile = folder / "own.profile"
-        tool("fit", "--device", device, *(part for path in given for part in ("--measurements", path)), "--out", profile)
+        tool("fit", "--device", device, "--base", "none", *(part for path in given for part in ("--measurements", path)), "--out", profile)
         return {"kernels": len(given), **{form or "default": errors(tool, folder, profile, asked, form)
                                           for form in FORMS}}
 

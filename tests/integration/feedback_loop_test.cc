@@ -171,7 +171,7 @@ TEST_F(FeedbackLoopTest, AWorkerThatWasEndedInATaskGoesOnFromItsJournal) {
   const Outcome next = RunProgram(GPUETA_CALIBRATE_BINARY, arguments);
   EXPECT_EQ(next.status, 0) << next.standard_error;
   EXPECT_THAT(next.standard_output,
-              testing::ContainsRegex("going on from " + journal + ": [1-9][0-9] kernels were measured before"));
+              testing::ContainsRegex("going on from " + journal + ": [1-9][0-9]* kernels were measured before"));
   EXPECT_THAT(next.standard_output, testing::HasSubstr("active"));
   EXPECT_FALSE(std::filesystem::exists(journal));
   EXPECT_NEAR(Observe(kChange, 100), 0, 0.05);
